@@ -1,0 +1,43 @@
+package daemon
+
+import (
+	"time"
+
+	"execworker/daemon/observe"
+)
+
+// Config is what a Daemon needs. Fields without a default are required.
+type Config struct {
+	Relay Relay
+
+	SandboxID string
+	Image     string            // of the sandbox; may be empty
+	Trust     string            // sent in Hello
+	Labels    map[string]string // sent in Hello; may be nil
+
+	Slots int // execs that run at once; at least 1
+
+	WorkspaceRoot string        // holds one directory for each workspace_key
+	WorkspaceIdle time.Duration // after which an unused one is removed; 0 keeps them for ever
+
+	Drain          time.Duration // that running execs get when the daemon is told to stop
+	SweepSurvivors bool          // do not keep what a command leaves running
+	Nice           int           // of every command; 0 to 19
+
+	Env []string // the whole environment of every command
+
+	Observer observe.Observer // told of everything; may be nil
+}
+
+// Relay says where the relay is and how to get in.
+type Relay struct {
+	Addr string // host:port
+
+	TLS      bool
+	CAFile   string // PEM, added to the system's roots; may be empty
+	CertFile string // PEM, with KeyFile, for mutual TLS; may be empty
+	KeyFile  string
+
+	// Token is asked at every dial, so that a token can be rotated.
+	Token func() (string, error)
+}
