@@ -1,0 +1,2 @@
+// Package process starts and ends every child process of the program.
+package process

@@ -1,0 +1,84 @@
+package process
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// table walks the numbers of all processes that /proc shows, through one
+// descriptor and one buffer kept for all walks and without an allocation an
+// entry: a sweep walks it several times while somebody forks against it.
+// Not safe for concurrent use.
+type table struct {
+	proc int
+	buf  []byte
+}
+
+func openTable() (*table, error) {
+	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open /proc: %w", err)
+	}
+	return &table{proc: fd, buf: make([]byte, 32<<10)}, nil
+}
+
+func (t *table) close() { unix.Close(t.proc) }
+
+// each calls visit for every process until it says stop. It returns whether
+// it came to the end.
+func (t *table) each(visit func(pid int) (goOn bool)) bool {
+	if _, err := unix.Seek(t.proc, 0, unix.SEEK_SET); err != nil {
+		return false
+	}
+	for {
+		n, err := unix.Getdents(t.proc, t.buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return false
+		}
+		if n == 0 {
+			return true
+		}
+		for b := t.buf[:n]; len(b) > 0; {
+			// struct linux_dirent64 (getdents(2)): inode 8, offset 8, record
+			// length 2, type 1, name.
+			length := int(binary.NativeEndian.Uint16(b[16:]))
+			if pid := number(b[19:length]); pid > 0 && !visit(pid) {
+				return false
+			}
+			b = b[length:]
+		}
+	}
+}
+
+// number parses a name of digits; 0 is any other name.
+func number(name []byte) int {
+	n := 0
+	for i, c := range name {
+		if c == 0 && i > 0 {
+			return n
+		}
+		if c < '0' || c > '9' || i > 9 {
+			return 0
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n
+}
+
+// checkProc finds out whether /proc speaks of our own PID namespace.
+func checkProc() error {
+	self, err := os.Readlink("/proc/self")
+	if err != nil {
+		return fmt.Errorf("proc: %w", err)
+	}
+	if number([]byte(self+"\x00")) != os.Getpid() {
+		return fmt.Errorf("proc: /proc is of another PID namespace: we are %d, it says %s", os.Getpid(), self)
+	}
+	return nil
+}

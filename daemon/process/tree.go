@@ -1,0 +1,187 @@
+package process
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Tree is a main and all living descendants of it. All methods are safe for
+// concurrent use.
+//
+// Somebody must call Release or Sweep in the end, or main stays a zombie.
+type Tree struct {
+	owner   *Owner
+	pid     int
+	tag     uint64
+	pidfd   *os.File // of main; closed by its watcher
+	done    chan struct{}
+	settled chan struct{}
+	gone    chan struct{}
+
+	// Guarded by owner.mu.
+	ended       bool // done is closed
+	reaped      bool // main is; its number may be somebody else's
+	exit        Exit // once reaped
+	looked      bool // settled is closed
+	proven      bool // gone is closed
+	condemned   bool // what is found of it is killed
+	uncontained bool // a sweep ended without proof, and there is none since
+	sweep       *sweep
+	reaps       int64 // of processes that bear its tag
+
+	look look // what the keeper's last look found
+}
+
+// Exit is how main ended.
+type Exit struct {
+	Code   int            // exit code; 0 when Signal is set; -1 when somebody else has reaped it
+	Signal syscall.Signal // that main died of; 0 when it exited
+	Rusage syscall.Rusage // of main and of what it waited for
+}
+
+// Sweep is what it took to make a tree be gone.
+type Sweep struct {
+	Exit   Exit // of main
+	Rounds int
+	Reaped int
+	Left   []Process // not proven gone, at most 16 of them
+	Took   time.Duration
+}
+
+// Proven says that nothing of the tree is left.
+func (s Sweep) Proven() bool { return len(s.Left) == 0 }
+
+func newTree(o *Owner, pid int, tag uint64) *Tree {
+	return &Tree{
+		owner:   o,
+		pid:     pid,
+		tag:     tag,
+		done:    make(chan struct{}),
+		settled: make(chan struct{}),
+		gone:    make(chan struct{}),
+	}
+}
+
+// PID is main's number, and that of its session and group. After Release or
+// Sweep it may be somebody else's.
+func (t *Tree) PID() int { return t.pid }
+
+// Done is closed when main has ended. It is a zombie then and keeps its number
+// until Release or Sweep.
+func (t *Tree) Done() <-chan struct{} { return t.done }
+
+// Settled is closed when somebody has looked for survivors for the first time
+// after Release, or when a sweep has ended. One look serves all trees that
+// were released in some 50 ms, so it comes a little after.
+func (t *Tree) Settled() <-chan struct{} { return t.settled }
+
+// Gone is closed when it is proven that nothing of the tree is left.
+func (t *Tree) Gone() <-chan struct{} { return t.gone }
+
+// Release waits for main's end and reaps it. From then on its number is never
+// signalled; what is left of the tree are survivors, which live on until they
+// end or are swept. Calling it again gives the same Exit.
+func (t *Tree) Release() Exit {
+	o := t.owner
+	<-t.done
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !t.reapMainLocked() {
+		// Its end has been seen, so this is for a kernel that has not caught up.
+		o.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		o.mu.Lock()
+	}
+	if !t.looked {
+		o.censusWithinLocked(settleAfter)
+	}
+	return t.exit
+}
+
+// reapMainLocked takes main's status, once. It is false while main has not ended.
+func (t *Tree) reapMainLocked() bool {
+	if t.reaped {
+		return true
+	}
+	var status syscall.WaitStatus
+	pid, err := wait(t.pid, &status, &t.exit.Rusage)
+	switch {
+	case err != nil:
+		t.exit.Code = -1 // ECHILD: a wait4(-1) somewhere in this program has stolen it
+	case pid != t.pid:
+		return false
+	case status.Signaled():
+		t.exit.Signal = status.Signal()
+	default:
+		t.exit.Code = status.ExitStatus()
+	}
+	t.reaped = true
+	t.reaps++
+	delete(t.owner.mains, t.pid)
+	t.endLocked()
+	return true
+}
+
+func (t *Tree) endLocked() {
+	if !t.ended {
+		t.ended = true
+		close(t.done)
+	}
+}
+
+func (t *Tree) settleLocked() {
+	if !t.looked {
+		t.looked = true
+		close(t.settled)
+	}
+}
+
+// watch waits for main's end in the runtime's poller: no thread waits along.
+func (t *Tree) watch() {
+	o := t.owner
+	conn, err := t.pidfd.SyscallConn()
+	if err == nil {
+		err = conn.Read(func(fd uintptr) bool { return exited(int(fd)) })
+	}
+	if err != nil {
+		return // closed by Close
+	}
+	t.pidfd.Close()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	t.endLocked()
+	if t.sweep != nil {
+		o.roundNowLocked()
+	}
+}
+
+// exited says that the process behind pidfd has ended. A pidfd becomes
+// readable then (pidfd_open(2)), but a zombie that is traced is its tracer's
+// until that one lets go, which makes the pidfd readable once more.
+func exited(pidfd int) bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PIDFD, pidfd, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	return err == unix.ECHILD || err == nil && info.Signo != 0
+}
+
+// ended says the same of a child of ours by its number.
+func ended(pid int) bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	return err == unix.ECHILD || err == nil && info.Signo != 0
+}
+
+// wait reaps a child of ours, by its number and never any child: what another
+// part of the program waits for is not ours to take. __WALL because a clone
+// without an exit signal is not waited for otherwise (wait(2)).
+func wait(pid int, status *syscall.WaitStatus, usage *syscall.Rusage) (int, error) {
+	for {
+		got, err := syscall.Wait4(pid, status, syscall.WNOHANG|syscall.WALL, usage)
+		if err != syscall.EINTR {
+			return got, err
+		}
+	}
+}
