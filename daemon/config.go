@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"execworker/daemon/observe"
@@ -40,4 +42,19 @@ type Relay struct {
 
 	// Token is asked at every dial, so that a token can be rotated.
 	Token func() (string, error)
+}
+
+// validate refuses what New's caller should have refused already.
+func (c Config) validate() error {
+	switch {
+	case c.Relay.Addr == "" || c.Relay.Token == nil:
+		return errors.New("config: no relay")
+	case c.SandboxID == "":
+		return errors.New("config: no sandbox id")
+	case c.Slots < 1:
+		return fmt.Errorf("config: %d slots", c.Slots)
+	case c.WorkspaceRoot == "":
+		return errors.New("config: no workspace root")
+	}
+	return nil
 }

@@ -24,12 +24,18 @@ func SandboxID(reqID uint64) ID {
 
 func (id ID) String() string { return id.Source + "/" + id.ID }
 
+// CommandKept is how much of a command is kept to be shown, in bytes: it can be
+// as long as a frame, and receipts outlive their execs.
+const CommandKept = 4 << 10
+
 // Exec is one command asked for, as it came.
 type Exec struct {
 	ID           ID
 	Seq          uint64 // of the execution, fixed at admission; never given out twice by one worker
 	Session      uint64 // the session it came on
-	Command      string // untrusted, and not always valid UTF-8
+	Command      string // its first CommandKept bytes; untrusted, and not always valid UTF-8
+	CommandBytes int    // of the whole command
+	CommandHash  string // hex SHA-256 of the whole command
 	Fingerprint  string // hex SHA-256 over all fields of the request
 	StdinBytes   int
 	Timeout      time.Duration // from spawn; 0 is none
@@ -47,7 +53,7 @@ const (
 	VerdictReplay   Verdict = "replay"   // answered from dedup
 	VerdictConflict Verdict = "conflict" // another exec under a req_id in flight
 	VerdictBusy     Verdict = "busy"     // no room, or draining
-	VerdictInvalid  Verdict = "invalid"  // the frame itself cannot be run
+	VerdictRefused  Verdict = "refused"  // the frame cannot be run, or the run it waited for was not contained
 	VerdictWait     Verdict = "wait"     // behind a dying run of an earlier session
 )
 
@@ -98,6 +104,7 @@ type Receipt struct {
 	ExitCode int    // of main; -1 when it has none
 	Signal   string // that main died of, such as SIGKILL; empty otherwise
 	EndedBy  EndedBy
+	Reason   string // untrusted; of an abort, if one was given
 	Error    string // untrusted; why it could not start, was refused or is not contained
 	Collided bool   // another exec had finished under this req_id before
 

@@ -60,6 +60,7 @@ type Session struct {
 	Code        string // gRPC status code, when there was one
 	Detail      string // untrusted
 	ExecsLost   int
+	Healthy     bool // good enough for the back-off to start over
 }
 
 // Survivors is a tree that a command left running when it ended by itself.

@@ -18,6 +18,7 @@ type Command struct {
 	Dir   string   // empty means the directory of this program
 	Env   []string
 	Files [3]int // descriptors that become 0, 1, 2 of main; stay the caller's to close
+	Extra []int  // descriptors that become 3 and so on; the caller's too
 }
 
 // SpawnError says at which step a spawn failed. Unwrap gives the errno.
@@ -92,9 +93,13 @@ func (o *Owner) fork(c *Command) spawnAnswer {
 	pidfd := -1
 	attr := syscall.ProcAttr{
 		Dir: c.Dir,
-		// No descriptor beyond these: all of this program are close-on-exec.
+		// And what the caller adds, no other: all of this program are close-on-exec.
 		Files: []uintptr{uintptr(c.Files[0]), uintptr(c.Files[1]), uintptr(c.Files[2])},
 		Sys:   &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
+	}
+
+	for _, fd := range c.Extra {
+		attr.Files = append(attr.Files, uintptr(fd))
 	}
 
 	// From here to the entry the reaper must not look: it would take the child

@@ -1,0 +1,157 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"execworker/daemon/observe"
+	"execworker/daemon/process"
+)
+
+// errStopped is why everything ends when Run's context does.
+var errStopped = errors.New("worker was told to stop at once")
+
+// Daemon is the exec machine. Make one with New, start it with Run.
+type Daemon struct {
+	cfg          Config
+	observer     observe.Observer
+	capabilities []string
+	startedAt    time.Time
+
+	owner      *process.Owner
+	ledger     *ledger
+	workspaces *workspaces
+	survivors  *survivors
+	receipts   history[observe.Receipt]
+	sessions   sessions
+	seq        atomic.Uint64 // of executions
+
+	slots sync.WaitGroup // goroutines that run execs
+	after sync.WaitGroup // goroutines that follow survivors
+
+	drainOnce sync.Once
+	draining  chan struct{} // closed when new execs are refused
+	drained   chan struct{} // closed when none is left
+}
+
+// New makes this process the owner of every process that will come out of a
+// command. There can be one Daemon in a process.
+func New(cfg Config) (*Daemon, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	d := &Daemon{
+		cfg:          cfg,
+		observer:     cfg.Observer,
+		capabilities: capabilities(),
+		startedAt:    time.Now(),
+		ledger:       newLedger(cfg.Slots),
+		receipts:     history[observe.Receipt]{most: receiptsKept},
+		sessions:     sessions{past: history[observe.Session]{most: sessionsKept}},
+		draining:     make(chan struct{}),
+		drained:      make(chan struct{}),
+	}
+	if d.observer == nil {
+		d.observer = observe.Observers{}
+	}
+	owner, err := process.NewOwner(process.Options{
+		Nice: cfg.Nice,
+		OnRogue: func(p process.Process) {
+			d.observer.Event(context.Background(), observe.RogueKilled{Process: processes([]process.Process{p})[0]})
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("contain: %w", err)
+	}
+	d.owner = owner
+	d.survivors = &survivors{sweep: cfg.SweepSurvivors, receipts: &d.receipts, trees: make(map[uint64]survivor)}
+	d.workspaces = newWorkspaces(cfg.WorkspaceRoot, cfg.WorkspaceIdle, d.observer, d.survivors.directories)
+	return d, nil
+}
+
+// Run attaches to the relay, again and again, and serves. It returns nil after
+// a Drain. When ctx ends it sweeps whatever runs at once and returns the cause.
+// Nothing that a command started is left when it returns, except what could not
+// be proven gone. It must be called once.
+func (d *Daemon) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(errStopped)
+	var idle sync.WaitGroup
+	idle.Go(func() { d.workspaces.sweepIdle(ctx) })
+	idle.Go(func() { d.drainWhenTold(ctx) })
+
+	d.serve(ctx)
+	err := context.Cause(ctx)
+	d.Drain() // if ctx has ended: refuses whatever comes too late
+	stop(errStopped)
+	idle.Wait()
+	d.slots.Wait()
+	d.survivors.end()
+	d.after.Wait()
+	d.owner.Close()
+	return err
+}
+
+// serve has one session after the other until the drain is over or ctx ends.
+func (d *Daemon) serve(ctx context.Context) {
+	failures := 0
+	var wait time.Duration
+	for number := uint64(1); ; number++ {
+		began := time.Now()
+		record := d.attach(ctx, observe.Session{
+			Number: number, Target: d.cfg.Relay.Addr, Attempt: failures + 1, Backoff: wait, DialedAt: began,
+		})
+		failures++
+		if record.Healthy {
+			failures = 1
+		}
+		wait = backoff(failures)
+		if record.HelloAt.IsZero() {
+			// The time that a failed attempt took is part of the wait, so that a
+			// relay that is back is found within the longest back-off.
+			wait = max(0, wait-time.Since(began))
+		}
+		if d.over(ctx) {
+			wait = 0
+		}
+		d.observer.Event(ctx, observe.SessionEnded{Session: record, Next: wait})
+		if !d.pause(ctx, wait) {
+			return
+		}
+	}
+}
+
+// pause waits for the next attempt; false if there is to be none.
+func (d *Daemon) pause(ctx context.Context, wait time.Duration) bool {
+	d.sessions.wait(time.Now().Add(wait))
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-d.draining: // nothing runs without a session, so there is nothing to wait for
+	}
+	return !d.over(ctx)
+}
+
+func (d *Daemon) over(ctx context.Context) bool {
+	select {
+	case <-d.draining:
+		return true
+	case <-ctx.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// Abort stops an exec in flight as an abort of the relay would, and says
+// whether there was one. The reason is kept in its receipt.
+func (d *Daemon) Abort(id observe.ID, by observe.EndedBy, reason string) bool {
+	reqID, ok := sandboxReqID(id)
+	return ok && d.abort(reqID, nil, observe.AbortRequested{By: by, Reason: reason, At: time.Now()})
+}

@@ -1,0 +1,78 @@
+package daemon
+
+import (
+	"time"
+
+	"execworker/daemon/observe"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// dedupSize is how many finished execs are remembered.
+const dedupSize = 256
+
+// dedup is the finished part of the ledger, which guards it.
+type dedup struct {
+	entries *simplelru.LRU[uint64, *completed]
+	counts  observe.Dedup // its counters only
+}
+
+// completed is one finished exec, and the outcome that a redelivery gets.
+type completed struct {
+	fingerprint fingerprint
+	outcome     outcome
+	storedAt    time.Time
+	hits        int64
+	lastHitAt   time.Time
+}
+
+func newDedup() *dedup {
+	d := &dedup{}
+	// The error is for a size below 1 only.
+	d.entries, _ = simplelru.NewLRU[uint64, *completed](dedupSize, nil)
+	return d
+}
+
+// replay returns the outcome of the same exec, or says that another exec has
+// finished under its number.
+func (d *dedup) replay(reqID uint64, f fingerprint) (o outcome, same, collided bool) {
+	c, ok := d.entries.Get(reqID)
+	if !ok {
+		return outcome{}, false, false
+	}
+	if c.fingerprint != f {
+		d.counts.Collisions++
+		return outcome{}, false, true
+	}
+	c.hits++
+	c.lastHitAt = time.Now()
+	d.counts.Hits++
+	return c.outcome, true, false
+}
+
+func (d *dedup) remember(reqID uint64, f fingerprint, o outcome) {
+	if d.entries.Add(reqID, &completed{fingerprint: f, outcome: o, storedAt: time.Now()}) {
+		d.counts.Evictions++
+	}
+}
+
+// snapshot lists the most recently used first.
+func (d *dedup) snapshot() observe.Dedup {
+	s := d.counts
+	s.Capacity = dedupSize
+	keys := d.entries.Keys() // oldest first
+	for i := len(keys) - 1; i >= 0; i-- {
+		c, _ := d.entries.Peek(keys[i])
+		s.Entries = append(s.Entries, observe.Completed{
+			ID:          observe.SandboxID(keys[i]),
+			Fingerprint: c.fingerprint.String(),
+			Outcome:     c.outcome.kind,
+			ExitCode:    c.outcome.code,
+			Truncated:   c.outcome.truncated,
+			StoredAt:    c.storedAt,
+			Hits:        c.hits,
+			LastHitAt:   c.lastHitAt,
+		})
+	}
+	return s
+}

@@ -1,0 +1,48 @@
+package daemon
+
+import "execworker/daemon/runner"
+
+// keptMost is how much of each stream is kept in buffered mode, in bytes. What
+// comes after is read and dropped.
+const keptMost = 8 << 20
+
+// kept is the output of an exec in buffered mode: its slabs, stdout and stderr.
+// Each stream has one writer.
+type kept struct {
+	streams [2]struct {
+		slabs []*runner.Slab
+		bytes int
+		cut   int64
+	}
+}
+
+func (k *kept) put(stream runner.Stream, slab *runner.Slab) *runner.Slab {
+	s := &k.streams[stream-runner.Stdout]
+	if over := s.bytes + len(*slab) - keptMost; over > 0 {
+		s.cut += int64(over)
+		*slab = (*slab)[:len(*slab)-over]
+		if len(*slab) == 0 {
+			return slab
+		}
+	}
+	s.bytes += len(*slab)
+	if n := len(s.slabs); n > 0 {
+		if last := s.slabs[n-1]; len(*last)+len(*slab) <= runner.SlabSize {
+			*last = append(*last, *slab...)
+			return reset(slab)
+		}
+	}
+	s.slabs = append(s.slabs, slab)
+	return runner.NewSlab()
+}
+
+// truncated says that stdout was cut; of a nil kept, which is streaming, never.
+func (k *kept) truncated() bool { return k != nil && k.streams[0].cut > 0 }
+
+// take returns all slabs, stdout's and stderr's; they are the caller's.
+func (k *kept) take() (all [2][]*runner.Slab) {
+	for i := range k.streams {
+		all[i], k.streams[i].slabs = k.streams[i].slabs, nil
+	}
+	return all
+}

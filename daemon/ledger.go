@@ -1,0 +1,278 @@
+package daemon
+
+import (
+	"slices"
+	"sync"
+
+	"execworker/daemon/observe"
+)
+
+const (
+	queueLen   = 64        // execs that wait for a slot
+	queueBytes = 256 << 20 // of their commands and stdins
+)
+
+// ledger is what is in flight and what has finished, under one lock. Each
+// method is one decision; its effects (frames, events, processes) come after
+// it has returned, for nothing is sent, run or logged while the lock is held.
+type ledger struct {
+	slots int
+
+	mu       sync.Mutex // guards all below, and the fields of executions that say so
+	inflight map[uint64]*execution
+	queue    []*execution
+	waiting  int // bytes of what is queued, or waits behind a dying run
+	running  int // slots in use
+	draining bool
+	idle     chan struct{} // made by drain, closed when nothing is in flight
+	finished *dedup
+	totals   observe.Totals
+}
+
+func newLedger(slots int) *ledger {
+	return &ledger{slots: slots, inflight: make(map[uint64]*execution), finished: newDedup()}
+}
+
+// decision is what becomes of an Exec frame.
+type decision struct {
+	verdict  observe.Verdict
+	answer   outcome // of a replay or a refusal
+	start    bool    // verdict run, and a slot is free: the caller runs it
+	collided bool
+	queued   int
+	running  int
+}
+
+// admit decides about x, which is not known to the ledger yet.
+func (l *ledger) admit(x *execution) decision {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.admitLocked(x)
+}
+
+func (l *ledger) admitLocked(x *execution) decision {
+	d := l.judgeLocked(x)
+	switch d.verdict {
+	case observe.VerdictRun:
+		x.collided = d.collided
+		l.inflight[x.reqID] = x
+		l.totals.Execs++
+		if l.running < l.slots {
+			l.running++
+			x.state = observe.StateSpawning
+			d.start = true
+		} else {
+			x.state = observe.StateQueued
+			l.queue = append(l.queue, x)
+			l.waiting += x.size
+		}
+	case observe.VerdictWait:
+		x.state = observe.StateWaiting
+		l.inflight[x.reqID].heir = x
+		l.waiting += x.size
+	case observe.VerdictReplay:
+		l.totals.Replays++
+	case observe.VerdictBusy, observe.VerdictConflict:
+		l.totals.Refused++
+	}
+	d.queued, d.running = len(l.queue), l.running
+	return d
+}
+
+// judgeLocked is the table of what is known of a req_id.
+func (l *ledger) judgeLocked(x *execution) decision {
+	var dying bool
+	if other := l.inflight[x.reqID]; other != nil {
+		if other.session != x.session {
+			dying = true
+			other = other.heir
+		}
+		if other != nil && other.session == x.session {
+			if other.fingerprint == x.fingerprint {
+				return decision{verdict: observe.VerdictJoin}
+			}
+			l.finished.counts.Conflicts++
+			return decision{verdict: observe.VerdictConflict, answer: outcome{
+				kind:    observe.OutcomeRefused,
+				message: "req_id conflict: another exec is in flight under this req_id",
+			}}
+		}
+	}
+	if dying {
+		return l.roomLocked(x, decision{verdict: observe.VerdictWait})
+	}
+	o, same, collided := l.finished.replay(x.reqID, x.fingerprint)
+	if same {
+		return decision{verdict: observe.VerdictReplay, answer: o}
+	}
+	return l.roomLocked(x, decision{verdict: observe.VerdictRun, collided: collided})
+}
+
+// roomLocked lets d stand if there is room for x to wait.
+func (l *ledger) roomLocked(x *execution, d decision) decision {
+	switch {
+	case l.draining:
+		return decision{verdict: observe.VerdictBusy, answer: busy("draining")}
+	case d.verdict == observe.VerdictRun && l.running < l.slots:
+		return d
+	case d.verdict == observe.VerdictRun && len(l.queue) >= queueLen:
+		return decision{verdict: observe.VerdictBusy, answer: busy("queue full")}
+	case l.waiting+x.size > queueBytes:
+		return decision{verdict: observe.VerdictBusy, answer: busy("queue bytes")}
+	}
+	return d
+}
+
+// finish records how x ended, before anybody is told, and gives its slot to the
+// next in the queue. An heir, which had waited behind x, is admitted afresh; its
+// first verdict has been reported when waited is closed.
+func (l *ledger) finish(x *execution, o outcome) (next, heir *execution, waited <-chan struct{}, d decision) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forgetLocked(x, o)
+	l.running--
+	if len(l.queue) > 0 {
+		next = pop(&l.queue)
+		next.state = observe.StateSpawning
+		l.waiting -= next.size
+		l.running++
+	}
+	if heir, x.heir = x.heir, nil; heir != nil {
+		l.waiting -= heir.size
+		waited, heir.judged = heir.judged, make(chan struct{})
+		if o.kind == observe.OutcomeUncontained {
+			l.totals.Refused++
+			d = decision{verdict: observe.VerdictRefused, answer: o}
+		} else {
+			d = l.admitLocked(heir)
+		}
+	}
+	l.checkIdleLocked()
+	return next, heir, waited, d
+}
+
+// forgetLocked takes x out of what is in flight, and into dedup if a redelivery
+// is to be answered from there.
+func (l *ledger) forgetLocked(x *execution, o outcome) {
+	if l.inflight[x.reqID] == x {
+		delete(l.inflight, x.reqID)
+	}
+	if o.remembered() {
+		l.finished.remember(x.reqID, x.fingerprint, o)
+	}
+	switch o.kind {
+	case observe.OutcomeTimeout:
+		l.totals.Timeouts++
+	case observe.OutcomeAbort:
+		l.totals.Aborts++
+	case observe.OutcomeRefused:
+		l.totals.Refused++
+	}
+}
+
+// abort records the wish to stop an exec, for s only what came on s, for nil
+// whatever is in flight. It returns the execution, nil if there is none, and
+// whether that had not begun: then it is out of the ledger, and the caller
+// answers it.
+func (l *ledger) abort(reqID uint64, s *session, wish observe.AbortRequested) (x *execution, unbegun bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x = l.inflight[reqID]
+	if x == nil {
+		return nil, false
+	}
+	if heir := x.heir; heir != nil && (s == nil || heir.session == s) {
+		x.heir = nil
+		l.waiting -= heir.size
+		l.totals.Aborts++
+		heir.abort = &wish
+		return heir, true
+	}
+	if s != nil && x.session != s {
+		return nil, false
+	}
+	if x.abort == nil {
+		x.abort = &wish
+	}
+	if x.state != observe.StateQueued {
+		return x, false
+	}
+	l.queue = slices.DeleteFunc(l.queue, func(q *execution) bool { return q == x })
+	l.waiting -= x.size
+	l.forgetLocked(x, outcome{kind: observe.OutcomeAbort})
+	l.checkIdleLocked()
+	return x, true
+}
+
+// drop takes out what of s has not begun; what runs ends by itself, for its
+// context is the session's. A nil s is every session. It also tells how many
+// execs of s run.
+func (l *ledger) drop(s *session, o outcome) (unbegun []*execution, running int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dropLocked(s, o)
+}
+
+func (l *ledger) dropLocked(s *session, o outcome) (unbegun []*execution, running int) {
+	mine := func(x *execution) bool { return s == nil || x.session == s }
+	for _, x := range l.queue {
+		if mine(x) {
+			l.waiting -= x.size
+			l.forgetLocked(x, o)
+			unbegun = append(unbegun, x)
+		}
+	}
+	l.queue = slices.DeleteFunc(l.queue, mine)
+	for _, x := range l.inflight {
+		if heir := x.heir; heir != nil && mine(heir) {
+			x.heir = nil
+			l.waiting -= heir.size
+			unbegun = append(unbegun, heir)
+		}
+		if x.state != observe.StateQueued && mine(x) {
+			running++
+		}
+	}
+	l.checkIdleLocked()
+	return unbegun, running
+}
+
+// drain refuses everything new from now on and takes out what has not begun.
+// The channel is closed when nothing is in flight any more.
+func (l *ledger) drain() (unbegun []*execution, running int, idle <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.draining = true
+	l.idle = make(chan struct{})
+	unbegun, running = l.dropLocked(nil, busy("draining"))
+	return unbegun, running, l.idle
+}
+
+func (l *ledger) checkIdleLocked() {
+	if l.idle == nil || len(l.inflight) > 0 {
+		return
+	}
+	select {
+	case <-l.idle:
+	default:
+		close(l.idle)
+	}
+}
+
+// executions returns what is in flight, for cancelling it.
+func (l *ledger) executions() []*execution {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]*execution, 0, len(l.inflight))
+	for _, x := range l.inflight {
+		all = append(all, x)
+	}
+	return all
+}
+
+// setState says where x stands.
+func (l *ledger) setState(x *execution, s observe.State) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x.state = s
+}

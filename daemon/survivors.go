@@ -1,0 +1,119 @@
+package daemon
+
+import (
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"execworker/daemon/observe"
+	"execworker/daemon/runner"
+)
+
+// survivorTrees is how many trees of survivors are kept. What the next one
+// leaves is swept.
+const survivorTrees = 32
+
+// survivors is what commands left running when they ended by themselves, so
+// that none of it lives on unlisted.
+type survivors struct {
+	receipts *history[observe.Receipt]
+
+	mu    sync.Mutex
+	sweep bool                // keep none
+	trees map[uint64]survivor // by the execution's Seq
+}
+
+type survivor struct {
+	exec  observe.Exec
+	run   *runner.Run
+	since time.Time
+}
+
+// follow returns when nothing of the run's tree is left. Looking for survivors
+// costs a look at the process table, so the tree is looked at some time after
+// its terminal frame, together with others.
+func (s *survivors) follow(x *execution, run *runner.Run) {
+	tree := run.Tree()
+	<-tree.Settled()
+	select {
+	case <-tree.Gone():
+		return
+	default:
+	}
+	found := processes(tree.Members())
+	kept := s.add(x.exec, run)
+	s.receipts.change(
+		func(r observe.Receipt) bool { return r.Exec.Seq == x.exec.Seq },
+		func(r *observe.Receipt) { r.Survivors, r.SurvivorsCut = found, !kept },
+	)
+	x.event(observe.SurvivorsFound{Exec: x.exec, Processes: found, Kept: kept})
+	if !kept {
+		tree.Sweep()
+	}
+	<-tree.Gone()
+	s.remove(x.exec.Seq)
+	x.event(observe.SurvivorsGone{Exec: x.exec})
+}
+
+func (s *survivors) add(x observe.Exec, run *runner.Run) (kept bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept = !s.sweep && len(s.trees) < survivorTrees
+	s.trees[x.Seq] = survivor{exec: x, run: run, since: time.Now()} // listed until it is gone, kept or not
+	return kept
+}
+
+func (s *survivors) remove(seq uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.trees, seq)
+}
+
+func (s *survivors) all() []survivor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]survivor, 0, len(s.trees))
+	for _, t := range s.trees {
+		all = append(all, t)
+	}
+	return all
+}
+
+// snapshot reads the process table once for each tree.
+func (s *survivors) snapshot() []observe.Survivors {
+	var list []observe.Survivors
+	for _, t := range s.all() {
+		tail, cut := t.run.Tail()
+		list = append(list, observe.Survivors{
+			Exec: t.exec, Since: t.since, Processes: processes(t.run.Tree().Members()), Tail: tail, TailCut: cut,
+		})
+	}
+	return list
+}
+
+// directories lists where survivors are.
+func (s *survivors) directories() []string {
+	var dirs []string
+	for _, t := range s.all() {
+		for _, p := range t.run.Tree().Members() {
+			if dir, err := os.Readlink("/proc/" + strconv.Itoa(p.PID) + "/cwd"); err == nil {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs
+}
+
+// end sweeps them all, side by side, and returns when that is done. What is
+// found after that is swept too.
+func (s *survivors) end() {
+	s.mu.Lock()
+	s.sweep = true
+	s.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, t := range s.all() {
+		wg.Go(func() { t.run.Tree().Sweep() })
+	}
+	wg.Wait()
+}
