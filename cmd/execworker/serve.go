@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"execworker/daemon"
+	"execworker/telemetry"
+)
+
+// serveCommand is the daemon.
+type serveCommand struct {
+	linkSettings    `group:"The relay:"`
+	tokenSettings   `group:"The relay:"`
+	sandboxSettings `group:"The worker:"`
+	workerSettings  `group:"The worker:"`
+	logSettings     `group:"The log, on stderr:"`
+}
+
+// Run serves until a signal. It returns nil after a drain.
+func (c *serveCommand) Run(p *program) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	config, err := c.config(os.Environ())
+	if err != nil {
+		return usage(err)
+	}
+	log, flush, err := c.logger(p.stderr)
+	if err != nil {
+		return usage(err)
+	}
+	defer flush()
+	config.Observer = telemetry.NewLogObserver(log)
+
+	log.Info("worker started", "version", version(), "pid", os.Getpid(), "sandbox_id", c.SandboxID,
+		"relay", c.RelayAddr, "tls", bool(c.RelayTLS), "slots", c.WorkerMaxConcurrent)
+	c.warn(log)
+	err = serve(p.signals, config)
+	if err != nil && !errors.Is(err, errSecondSignal) {
+		log.Error("worker stopped", "error", err)
+		return &exitError{code: exitFailed}
+	}
+	if err != nil {
+		log.Warn("worker stopped at once by a second signal")
+		return &exitError{code: exitSignal}
+	}
+	log.Info("worker stopped")
+	return nil
+}
+
+// serve runs a daemon. The first signal drains it and the second one ends it.
+func serve(s *signals, config daemon.Config) error {
+	d, err := daemon.New(config)
+	if err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	drained := make(chan struct{})
+	stop := context.AfterFunc(s.first, func() {
+		defer close(drained)
+		d.Drain()
+	})
+	err = d.Run(s.second)
+	if !stop() {
+		<-drained
+	}
+	return err
+}
+
+func (c *serveCommand) validate() error {
+	return usage(errors.Join(
+		c.linkSettings.problem(),
+		c.tokenSettings.problem(),
+		c.sandboxSettings.problem(),
+		c.workerSettings.problem(),
+		c.logSettings.problem(),
+		notUTF8(*c),
+	))
+}
+
+// warn tells of settings that work and are seldom meant.
+func (c *serveCommand) warn(log *slog.Logger) {
+	if c.isDevToken() {
+		log.Warn("the token is the default one, which everybody knows: set SANDBOX_TOKEN or SANDBOX_TOKEN_FILE")
+	}
+	if c.isPlainToFar() {
+		log.Warn("the token and all output go to the relay unencrypted: set RELAY_TLS=1 unless the network is trusted",
+			"relay", c.RelayAddr)
+	}
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// Settings come from flags or from the environment, flags first. They stand in
+// groups; a command has the groups that mean something to it. A field that holds
+// a secret is hidden: it has no flag, because a command line can be read by
+// every process (see refuseSecretFlags).
+//
+// A variable that is set but empty counts as not set, so that a template with
+// nothing to put in gives the default. Where the default would hide a mistake,
+// an empty variable is refused: those fields are tagged empty:"refused".
+
+// devToken is the token when none is set: good for a laptop, warned about elsewhere.
+const devToken = "dev-token"
+
+// linkSettings say how to reach a relay.
+type linkSettings struct {
+	RelayAddr     string     `env:"RELAY_ADDR" default:"localhost:8443" empty:"refused" placeholder:"HOST:PORT" help:"The relay."`
+	RelayTLS      strictBool `name:"relay-tls" env:"RELAY_TLS" default:"0" empty:"refused" help:"Speak TLS to the relay: 0, 1, true or false."`
+	RelayCAFile   string     `name:"relay-ca-file" env:"RELAY_CA_FILE" placeholder:"FILE" help:"PEM certificates to trust beside the system's. Needs TLS."`
+	RelayCertFile string     `env:"RELAY_CERT_FILE" placeholder:"FILE" help:"PEM certificate to show to the relay (mutual TLS). Needs its key and TLS."`
+	RelayKeyFile  string     `env:"RELAY_KEY_FILE" placeholder:"FILE" help:"PEM key of that certificate."`
+}
+
+// tokenSettings are the worker's secret.
+type tokenSettings struct {
+	SandboxToken     string `env:"SANDBOX_TOKEN" empty:"refused" hidden:"" default-shown:"dev-token" help:"Token that the relay knows the worker by."`
+	SandboxTokenFile string `env:"SANDBOX_TOKEN_FILE" empty:"refused" placeholder:"FILE" help:"File that holds the token, instead of SANDBOX_TOKEN. Read again at every dial, so that it can be rotated."`
+}
+
+// execTokenSettings are the callers' secret.
+type execTokenSettings struct {
+	RelayExecToken string `env:"RELAY_EXEC_TOKEN" hidden:"" default-shown:"the token of the worker" help:"Token that the relay knows callers by."`
+}
+
+// sandboxSettings name the sandbox.
+type sandboxSettings struct {
+	SandboxID string `name:"sandbox-id" env:"SANDBOX_ID" default:"sbx-laptop-1" empty:"refused" placeholder:"ID" help:"Name of the sandbox at the relay."`
+}
+
+// workerSettings are those of the daemon alone.
+type workerSettings struct {
+	SandboxImage        string        `env:"SANDBOX_IMAGE" placeholder:"NAME" help:"Image of the sandbox, told to the relay."`
+	SandboxTrust        string        `env:"SANDBOX_TRUST" default:"untrusted" placeholder:"WORD" help:"Trust level of the sandbox, told to the relay."`
+	WorkerMaxConcurrent int           `env:"WORKER_MAX_CONCURRENT" default:"4" placeholder:"N" help:"Commands that run at once, 1 to 4096. 64 more can wait."`
+	WorkerLabels        labels        `env:"WORKER_LABELS" placeholder:"K=V,K=V" help:"Labels told to the relay."`
+	WorkspaceRoot       string        `env:"WORKSPACE_ROOT" default:"/workspace" placeholder:"DIR" help:"Where a workspace_key gets its directory. Used with a workspace_key only."`
+	WorkspaceIdle       time.Duration `env:"WORKSPACE_IDLE" default:"30m" placeholder:"TIME" help:"How long an unused one of them is kept. 0: for ever."`
+	ExecworkerDrain     time.Duration `env:"EXECWORKER_DRAIN" default:"10s" placeholder:"TIME" help:"How long running commands may go on after a signal to stop."`
+	ExecworkerSurvivors string        `env:"EXECWORKER_SURVIVORS" default:"keep" placeholder:"WORD" help:"What becomes of processes that a command leaves behind when it ends by itself: keep or sweep."`
+	ExecworkerNice      int           `env:"EXECWORKER_NICE" default:"10" placeholder:"N" help:"Niceness of commands, 0 to 19."`
+}
+
+// logSettings are those of the log, which goes to stderr.
+type logSettings struct {
+	LogLevel  string `env:"LOG_LEVEL" default:"info" placeholder:"WORD" help:"debug, info, warn or error. debug shows command text, cut and without what looks like a secret."`
+	LogFormat string `env:"LOG_FORMAT" default:"auto" placeholder:"WORD" help:"text, json, or auto: text on a terminal, JSON elsewhere."`
+}
+
+// listenSettings are those of the development relay.
+type listenSettings struct {
+	RelayListen string `env:"RELAY_LISTEN" default:"127.0.0.1:8443" empty:"refused" placeholder:"HOST:PORT" help:"Where to listen. Port 0 takes a free one."`
+}
+
+// strictBool is a boolean that takes no near misses: a value that somebody meant
+// as "on" must not leave TLS off.
+type strictBool bool
+
+var _ kong.BoolMapperValue = (*strictBool)(nil)
+
+// IsBool lets the flag stand without a value.
+func (b *strictBool) IsBool() bool { return true }
+
+// Decode takes 0, 1, true and false.
+func (b *strictBool) Decode(ctx *kong.DecodeContext) error {
+	if ctx.Scan.Peek().Type != kong.FlagValueToken {
+		*b = true
+		return nil
+	}
+	switch given := ctx.Scan.Pop().String(); given {
+	case "1", "true":
+		*b = true
+	case "0", "false":
+		*b = false
+	default:
+		return fmt.Errorf("want 0, 1, true or false, not %q", given)
+	}
+	return nil
+}
+
+// labels are k=v,k2=v2.
+type labels map[string]string
+
+// UnmarshalText refuses what has no =, an empty key and a key given twice.
+func (l *labels) UnmarshalText(text []byte) error {
+	*l = labels{}
+	if len(text) == 0 {
+		return nil
+	}
+	for pair := range strings.SplitSeq(string(text), ",") {
+		key, value, ok := strings.Cut(pair, "=")
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		if !ok || key == "" {
+			return fmt.Errorf("want k=v,k2=v2, not %q", pair)
+		}
+		if _, twice := (*l)[key]; twice {
+			return fmt.Errorf("the label %q is there twice", key)
+		}
+		(*l)[key] = value
+	}
+	return nil
+}
