@@ -42,6 +42,10 @@ func (s *survivors) follow(x *execution, run *runner.Run) {
 	default:
 	}
 	found := processes(tree.Members())
+	if len(found) == 0 { // they have ended since
+		<-tree.Gone()
+		return
+	}
 	kept := s.add(x.exec, run)
 	s.receipts.change(
 		func(r observe.Receipt) bool { return r.Exec.Seq == x.exec.Seq },

@@ -2,6 +2,7 @@ package process
 
 import (
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -67,10 +68,18 @@ func unfenced(err error) found {
 
 // dead says that no thread of the process behind pidfd runs any more. State Z
 // of /proc/<pid>/stat would not: it is the first thread's own.
-func dead(pidfd int) bool {
+func dead(pidfd int) bool { return readable(pidfd, 0) }
+
+// readable waits for the end of the process behind pidfd, in whole milliseconds.
+// A pidfd becomes readable then (pidfd_open(2)), and stays so.
+func readable(pidfd int, within time.Duration) bool {
 	p := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
-	n, _ := unix.Poll(p, 0)
-	return n == 1 && p[0].Revents&unix.POLLIN != 0
+	for {
+		n, err := unix.Poll(p, int(within.Milliseconds()))
+		if err != unix.EINTR {
+			return n == 1 && p[0].Revents&unix.POLLIN != 0
+		}
+	}
 }
 
 const stopLooks = 20 // at the state of a process that was told to stop; a look takes some 20 µs

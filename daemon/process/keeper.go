@@ -9,6 +9,7 @@ import (
 )
 
 const (
+	youngFor    = 10 * time.Millisecond // a main's life in which its end wakes nobody
 	reapAfter   = 20 * time.Millisecond // SIGCHLD to the look at our children: one look for all that end meanwhile
 	reapEvery   = time.Second           // and without a signal: who is adopted alive sends none
 	settleAfter = 50 * time.Millisecond // Release to the look for survivors, for the same reason
@@ -45,25 +46,21 @@ type keeperState struct {
 	trees  []*Tree          // that this look is about
 	strays int              // adopted rogues that the last pass left unreaped
 	pause  time.Duration    // between rounds
+	ends   chan os.Signal   // SIGCHLD, while we listen
 }
 
 // keep is the keeper: the one goroutine that looks, kills and reaps. Only
-// Release reaps beside it, and only a main that nobody sweeps.
+// Release reaps beside it.
 func (o *Owner) keep() {
-	o.keeper.direct = make(map[int]struct{})
-	o.keeper.wanted = make(map[uint64]*Tree)
-	o.keeper.groups = make(map[int]int)
+	k := &o.keeper
+	k.direct = make(map[int]struct{})
+	k.wanted = make(map[uint64]*Tree)
+	k.groups = make(map[int]int)
+	k.ends = make(chan os.Signal, 1)
+	defer signal.Stop(k.ends)
 
-	ends := make(chan os.Signal, 1)
-	signal.Notify(ends, unix.SIGCHLD)
-	defer signal.Stop(ends)
-	heard := ends // nil while a look at our children is due anyway
-
-	timer := time.NewTimer(reapEvery)
+	timer := time.NewTimer(0)
 	defer timer.Stop()
-	o.mu.Lock()
-	o.plan.reap = time.Now().Add(reapEvery)
-	o.mu.Unlock()
 	for {
 		now := time.Now()
 		o.mu.Lock()
@@ -74,11 +71,7 @@ func (o *Owner) keep() {
 			o.round(now)
 			continue
 		case due(p.reap, now):
-			o.pass(nil, time.Time{})
-			heard = ends
-			o.mu.Lock()
-			o.plan.reap = time.Now().Add(reapEvery)
-			o.mu.Unlock()
+			o.reap()
 			continue
 		case due(p.census, now):
 			o.census()
@@ -88,13 +81,66 @@ func (o *Owner) keep() {
 		select {
 		case <-timer.C:
 		case <-o.wake:
-		case <-heard:
-			heard = nil
-			o.mu.Lock()
-			o.plan.reap = time.Now().Add(reapAfter)
-			o.mu.Unlock()
+		case <-k.ends:
+			o.heard()
 		case <-o.closing:
 			return
 		}
+	}
+}
+
+// reap is the regular look at our children. It decides whether their ends are
+// listened for: a signal costs the program three switches between threads,
+// which would be a fifth of what a quick command costs it. So the quick ones
+// are met by this look, or by whoever waits in Ended, and SIGCHLD is on only
+// while there is a child that has lived for a while.
+func (o *Owner) reap() {
+	o.pass(nil, time.Time{})
+
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	young, old := 0, len(o.keeper.kids)
+	for _, t := range o.mains {
+		switch {
+		case t.ended:
+		case time.Since(t.began) < youngFor:
+			young++
+		default:
+			old++
+		}
+	}
+	next := reapEvery
+	switch {
+	case old > 0 && !o.listening:
+		signal.Notify(o.keeper.ends, unix.SIGCHLD)
+		o.listening = true
+		next = reapAfter // something may have ended between the look and now
+	case old == 0 && o.listening:
+		signal.Stop(o.keeper.ends)
+		o.listening = false
+	}
+	if young > 0 {
+		next = youngFor
+	}
+	o.plan.reap = time.Now().Add(next)
+}
+
+// heard is SIGCHLD: Done is told at once, the rest soon.
+func (o *Owner) heard() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, t := range o.mains {
+		t.noticeLocked()
+	}
+	if len(o.sweeping) > 0 {
+		o.roundNowLocked()
+	}
+	o.reapWithinLocked(reapAfter)
+}
+
+func (o *Owner) reapWithinLocked(d time.Duration) {
+	if at := time.Now().Add(d); at.Before(o.plan.reap) {
+		o.plan.reap = at
+		o.wakeKeeper()
 	}
 }

@@ -37,12 +37,11 @@ type Owner struct {
 	kernel   *kernel
 	signals  *signaller
 
-	spawns   chan spawnRequest // to the spawner
-	wake     chan struct{}     // the keeper looks at its plan; one place, never closed
-	closing  chan struct{}     // closed by Close
-	closed   sync.Once
-	loops    sync.WaitGroup // spawner and keeper
-	watchers sync.WaitGroup // one a living main
+	spawns  chan spawnRequest // to the spawner
+	wake    chan struct{}     // the keeper looks at its plan; one place, never closed
+	closing chan struct{}     // closed by Close
+	closed  sync.Once
+	loops   sync.WaitGroup // spawner and keeper
 
 	// mu makes tag, fork and entry one step, and look and reap another. It is
 	// held for the length of a fork, so nothing waits for it that has a peer to
@@ -57,6 +56,8 @@ type Owner struct {
 	rogues   map[int]Process // adopted, killed and not yet reaped
 	news     []Process       // rogues that OnRogue is still to be told of
 	tally    tally
+
+	listening bool // SIGCHLD reaches the keeper
 
 	keeper keeperState // touched by the keeper only
 }
@@ -162,12 +163,8 @@ func (o *Owner) Close() {
 		close(o.closing)
 		o.loops.Wait()
 		o.mu.Lock()
-		for _, t := range o.mains {
-			t.pidfd.Close() // its watcher ends
-		}
 		o.children.close()
 		o.mu.Unlock()
-		o.watchers.Wait()
 		o.keeper.table.close()
 		inUse.Store(false)
 	})

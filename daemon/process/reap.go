@@ -47,7 +47,8 @@ func (o *Owner) passLocked(until time.Time) (whole bool) {
 		// Asked before the list is read: a main that ends later may have just
 		// handed us children that the list did not have yet.
 		for _, t := range o.sweeping {
-			t.look.mainEnded = !t.reaped && ended(t.pid)
+			t.noticeLocked()
+			t.look.mainEnded = t.ended
 		}
 		if !o.listLocked(until) {
 			return false
@@ -68,7 +69,7 @@ func (o *Owner) passLocked(until time.Time) (whole bool) {
 // our children: only then have main's number and its group done their duty.
 func (o *Owner) reapMainsLocked() (reaped int) {
 	for _, t := range o.sweeping {
-		if t.look.mainEnded && t.look.kids == 0 && o.keeper.strays == 0 && t.reapMainLocked() {
+		if t.look.mainEnded && !t.reaped && t.look.kids == 0 && o.keeper.strays == 0 && t.reapMainLocked() {
 			t.sweep.reaped++
 			reaped++
 		}
@@ -94,6 +95,7 @@ func (o *Owner) listLocked(until time.Time) (whole bool) {
 		}
 		k.direct[pid] = struct{}{}
 		if t := o.mains[pid]; t != nil {
+			t.noticeLocked()
 			if t.condemned {
 				o.killKid(pid)
 			}

@@ -61,11 +61,6 @@ func (o *Owner) Spawn(c Command) (*Tree, error) {
 	if a.err != nil {
 		return nil, a.err
 	}
-	// By number, which nobody but us can free. A spawner thread that changed
-	// itself could not change back: neither nice nor this may be lowered again
-	// without privilege.
-	o.raiseOOMScore(a.tree.pid)
-	o.watchers.Go(a.tree.watch)
 	return a.tree, nil
 }
 
@@ -120,33 +115,25 @@ func (o *Owner) fork(c *Command) spawnAnswer {
 	if err != nil {
 		return spawnAnswer{err: spawnError(c, err)}
 	}
-	t := newTree(o, pid, tag)
+	if pidfd < 0 {
+		// Unknown to us from here on: no kernel that passed checkKernel does this.
+		return spawnAnswer{err: &SpawnError{Step: "fork", Err: errors.New("no pidfd from clone")}}
+	}
+	t := newTree(o, pid, pidfd, tag)
 	o.trees[tag] = t
 	o.mains[pid] = t
-	if lowerErr == nil {
-		t.pidfd, lowerErr = pollable(pidfd)
-	}
 	if lowerErr != nil {
 		o.sweepLocked(t) // nobody will be handed it
 		return spawnAnswer{err: &SpawnError{Step: "tag", Err: lowerErr}}
 	}
 	if o.options.Nice != 0 {
-		// Best effort, and before anybody else: what main forks inherits it.
+		// Best effort, before anybody else does anything, and by number, which
+		// nobody but us can free: the thread itself could not lower it again
+		// without privilege.
 		_ = unix.Setpriority(unix.PRIO_PROCESS, pid, o.options.Nice)
 	}
+	o.reapWithinLocked(youngFor)
 	return spawnAnswer{tree: t}
-}
-
-// pollable makes a file of a pidfd, which the runtime's poller takes only
-// when it does not block.
-func pollable(pidfd int) (*os.File, error) {
-	if pidfd < 0 {
-		return nil, errors.New("no pidfd from clone")
-	}
-	if err := unix.SetNonblock(pidfd, true); err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(pidfd), "pidfd"), nil
 }
 
 // spawnError finds the step that an errno of ForkExec belongs to: the child

@@ -8,6 +8,7 @@ import (
 )
 
 const (
+	sweepAfter = time.Millisecond       // the first round, if main is not heard of before
 	firstPause = 200 * time.Microsecond // after a round that has not proven everything
 	lastPause  = 5 * time.Millisecond
 	maxLeft    = 16                     // processes named when a sweep fails
@@ -43,6 +44,14 @@ func (t *Tree) Sweep() Sweep {
 	}
 	s := o.sweepLocked(t)
 	o.mu.Unlock()
+	// Most trees are one process, and what it takes it to die is all there is to
+	// wait for: on this thread, which is the shortest way.
+	t.Ended(time.Millisecond)
+	o.mu.Lock()
+	if t.sweep == s {
+		o.roundNowLocked()
+	}
+	o.mu.Unlock()
 	select {
 	case <-s.done:
 	case <-o.closing:
@@ -61,7 +70,8 @@ func (o *Owner) sweepLocked(t *Tree) *sweep {
 	t.condemned = true
 	o.sweeping = append(o.sweeping, t)
 	o.killMainGroupLocked(t) // here, so that it does not wait for the keeper
-	o.roundNowLocked()
+	o.plan.round = now.Add(sweepAfter)
+	o.wakeKeeper()
 	return t.sweep
 }
 

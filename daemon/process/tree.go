@@ -1,7 +1,6 @@
 package process
 
 import (
-	"os"
 	"syscall"
 	"time"
 
@@ -16,7 +15,8 @@ type Tree struct {
 	owner   *Owner
 	pid     int
 	tag     uint64
-	pidfd   *os.File // of main; closed by its watcher
+	pidfd   int // of main; closed when main is reaped
+	began   time.Time
 	done    chan struct{}
 	settled chan struct{}
 	gone    chan struct{}
@@ -34,6 +34,9 @@ type Tree struct {
 
 	look look // what the keeper's last look found
 }
+
+// endIsNear is how long Release waits on the caller's own thread.
+const endIsNear = 5 * time.Millisecond
 
 // Exit is how main ended.
 type Exit struct {
@@ -54,11 +57,13 @@ type Sweep struct {
 // Proven says that nothing of the tree is left.
 func (s Sweep) Proven() bool { return len(s.Left) == 0 }
 
-func newTree(o *Owner, pid int, tag uint64) *Tree {
+func newTree(o *Owner, pid, pidfd int, tag uint64) *Tree {
 	return &Tree{
 		owner:   o,
 		pid:     pid,
 		tag:     tag,
+		pidfd:   pidfd,
+		began:   time.Now(),
 		done:    make(chan struct{}),
 		settled: make(chan struct{}),
 		gone:    make(chan struct{}),
@@ -70,8 +75,33 @@ func newTree(o *Owner, pid int, tag uint64) *Tree {
 func (t *Tree) PID() int { return t.pid }
 
 // Done is closed when main has ended. It is a zombie then and keeps its number
-// until Release or Sweep.
+// until Release or Sweep. In the first 10 ms of its life nobody is woken for it,
+// so a main that ends then is Done up to 10 ms late: whoever has reason to
+// think that the end is near asks Ended.
 func (t *Tree) Done() <-chan struct{} { return t.done }
+
+// Ended says whether main has ended, and gives it until within for that, in
+// steps of a millisecond. This is the cheap way to wait for an end that is near,
+// as it is when the output has come to its end: the caller's own thread waits,
+// and no other is woken.
+func (t *Tree) Ended(within time.Duration) bool {
+	select {
+	case <-t.done:
+		return true
+	default:
+	}
+	// Somebody else may reap main meanwhile and free the descriptor: the poll
+	// says something or nothing then, and Done says the truth.
+	if !readable(t.pidfd, within) {
+		return false
+	}
+	select {
+	case <-t.done:
+		return true
+	default:
+		return ended(t.pid)
+	}
+}
 
 // Settled is closed when somebody has looked for survivors for the first time
 // after Release, or when a sweep has ended. One look serves all trees that
@@ -86,7 +116,9 @@ func (t *Tree) Gone() <-chan struct{} { return t.gone }
 // end or are swept. Calling it again gives the same Exit.
 func (t *Tree) Release() Exit {
 	o := t.owner
-	<-t.done
+	if !t.Ended(endIsNear) {
+		<-t.done
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for !t.reapMainLocked() {
@@ -121,8 +153,16 @@ func (t *Tree) reapMainLocked() bool {
 	t.reaped = true
 	t.reaps++
 	delete(t.owner.mains, t.pid)
+	unix.Close(t.pidfd)
 	t.endLocked()
 	return true
+}
+
+// noticeLocked closes Done if main has ended.
+func (t *Tree) noticeLocked() {
+	if !t.ended && ended(t.pid) {
+		t.endLocked()
+	}
 }
 
 func (t *Tree) endLocked() {
@@ -139,35 +179,8 @@ func (t *Tree) settleLocked() {
 	}
 }
 
-// watch waits for main's end in the runtime's poller: no thread waits along.
-func (t *Tree) watch() {
-	o := t.owner
-	conn, err := t.pidfd.SyscallConn()
-	if err == nil {
-		err = conn.Read(func(fd uintptr) bool { return exited(int(fd)) })
-	}
-	if err != nil {
-		return // closed by Close
-	}
-	t.pidfd.Close()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	t.endLocked()
-	if t.sweep != nil {
-		o.roundNowLocked()
-	}
-}
-
-// exited says that the process behind pidfd has ended. A pidfd becomes
-// readable then (pidfd_open(2)), but a zombie that is traced is its tracer's
-// until that one lets go, which makes the pidfd readable once more.
-func exited(pidfd int) bool {
-	var info unix.Siginfo
-	err := unix.Waitid(unix.P_PIDFD, pidfd, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
-	return err == unix.ECHILD || err == nil && info.Signo != 0
-}
-
-// ended says the same of a child of ours by its number.
+// ended says that a child of ours has ended, and leaves it a zombie. One that
+// is traced is its tracer's until that one lets go.
 func ended(pid int) bool {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
