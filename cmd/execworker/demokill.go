@@ -102,10 +102,8 @@ sleep 300`, "NAME", name)})
 	}
 	escaped, err := waitProcesses(ctx, name, 3)
 	if err != nil {
-		if a, ok := r.ended(); ok {
-			return "", errors.New(a.String())
-		}
-		return "", err
+		a, _, abortErr := t.abort(ctx, r)
+		return "", errors.Join(fmt.Errorf("%w: %s", err, a), abortErr)
 	}
 	a, took, err := t.abort(ctx, r)
 	if err != nil {

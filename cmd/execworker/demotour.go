@@ -175,16 +175,6 @@ func (r *running) waitBegan() error {
 	}
 }
 
-// ended returns the answer if it is already there.
-func (r *running) ended() (answer, bool) {
-	select {
-	case <-r.done:
-		return r.answer, true
-	default:
-		return answer{}, false
-	}
-}
-
 // exec sends x and returns the answer.
 func (t *tour) exec(ctx context.Context, x *sandboxv1.Exec) (answer, error) {
 	return t.start(ctx, x).wait()

@@ -85,7 +85,7 @@ func (c *execCommand) Run(p *program) error {
 func (c *execCommand) request(p *program) (*sandboxv1.Exec, error) {
 	x := &sandboxv1.Exec{
 		ReqId:        newReqID(),
-		Command:      strings.ToValidUTF8(strings.Join(c.Command, " "), "\ufffd"),
+		Command:      strings.Join(c.Command, " "),
 		TimeoutS:     uint32((c.Timeout + time.Second - 1) / time.Second),
 		Streaming:    !c.Buffered,
 		WorkspaceKey: c.WorkspaceKey,

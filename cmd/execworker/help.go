@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 )
@@ -57,6 +58,11 @@ func parse(parser *kong.Kong, args []string) (chosen *kong.Context, err error) {
 			panic(r)
 		}
 	}()
+	for _, arg := range args {
+		if !utf8.ValidString(arg) {
+			return nil, fmt.Errorf("argument %q is not UTF-8", arg)
+		}
+	}
 	return parser.Parse(args)
 }
 

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -109,6 +110,8 @@ func (p *program) fail(err error) int {
 			return code
 		}
 	}
-	fmt.Fprintf(p.stderr, "execworker: %s\n", telemetry.Visible(err.Error()))
+	for line := range strings.SplitSeq(err.Error(), "\n") { // one for each of several problems
+		fmt.Fprintf(p.stderr, "execworker: %s\n", telemetry.Visible(line))
+	}
 	return code
 }

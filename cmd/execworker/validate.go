@@ -143,13 +143,14 @@ func between(name string, value, low, high int) error {
 	return nil
 }
 
-// notUTF8 refuses text that could not go into a Hello, in any setting of command.
+// notUTF8 refuses text that could not go into a Hello, in any variable of the
+// struct command. It looks at the environment, because kong has by then put
+// other characters in the place of those bytes; parse looks at the arguments.
 func notUTF8(command any) error {
 	var problems []error
 	for _, s := range settingsOf(reflect.TypeOf(command)) {
-		value := reflect.ValueOf(command).FieldByIndex(s.Index)
-		if !utf8.ValidString(fmt.Sprint(value.Interface())) {
-			problems = append(problems, fmt.Errorf("%s is not UTF-8: set it to text that is", s.Tag.Get("env")))
+		if name := s.Tag.Get("env"); !utf8.ValidString(os.Getenv(name)) {
+			problems = append(problems, fmt.Errorf("%s is not UTF-8: set it to text that is", name))
 		}
 	}
 	return errors.Join(problems...)
