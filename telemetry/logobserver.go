@@ -101,7 +101,7 @@ var judgedLines = map[observe.Verdict]struct {
 	observe.VerdictWait:     {slog.LevelInfo, "exec waits for an earlier run"},
 	observe.VerdictConflict: {slog.LevelWarn, "exec refused"},
 	observe.VerdictBusy:     {slog.LevelWarn, "exec refused"},
-	observe.VerdictInvalid:  {slog.LevelWarn, "exec refused"},
+	observe.VerdictRefused:  {slog.LevelWarn, "exec refused"},
 }
 
 func (o *LogObserver) judged(ctx context.Context, e observe.Judged) {
