@@ -15,6 +15,7 @@ type lane struct {
 	room     sync.Cond
 	chunks   []*chunk
 	terminal *sandboxv1.WorkerFrame
+	shut     bool // drop what is put
 }
 
 // lane opens the way out of an exec. Its close ends it.
@@ -23,7 +24,7 @@ func (s *sender) lane(reqID uint64) *lane {
 	l.room.L = &s.mu
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.dead {
+	if l.shut = s.dead; !l.shut {
 		s.lanes[l] = struct{}{}
 	}
 	return l
@@ -36,21 +37,32 @@ func (s *sender) lane(reqID uint64) *lane {
 func (l *lane) put(stream runner.Stream, slab *runner.Slab, waiting func(bool)) *runner.Slab {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	if !l.s.dead && l.appendLocked(stream, slab) {
+	if !l.shut && l.appendLocked(stream, slab) {
 		return reset(slab)
 	}
-	if len(l.chunks) >= laneChunks && !l.s.dead {
+	if l.fullLocked() {
 		waiting(true)
-		for len(l.chunks) >= laneChunks && !l.s.dead {
+		for l.fullLocked() {
 			l.room.Wait()
 		}
 		waiting(false)
 	}
-	if l.s.dead {
+	if l.shut {
 		return reset(slab)
 	}
 	l.pushLocked(stream, slab)
 	return runner.NewSlab()
+}
+
+func (l *lane) fullLocked() bool { return len(l.chunks) >= laneChunks && !l.shut }
+
+// shutOff drops what is put from now on, and frees whoever waits for room. What
+// was put before is still sent.
+func (l *lane) shutOff() {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	l.shut = true
+	l.room.Broadcast()
 }
 
 // appendLocked copies slab behind the last chunk if it fits there.
@@ -110,7 +122,7 @@ func (l *lane) dropLocked() {
 	for _, c := range l.chunks {
 		c.slab.Free()
 	}
-	l.chunks = nil
+	l.chunks, l.shut = nil, true
 	l.room.Broadcast()
 }
 

@@ -226,3 +226,23 @@ func TestFinishSendsEverythingFirst(t *testing.T) {
 		t.Error("not done when all is sent")
 	}
 }
+
+func TestAShutLaneSendsWhatItHasAndTakesNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSender()
+		l := s.lane(1)
+		fill(l)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			l.put(runner.Stdout, slabOf("more"), never)
+		}()
+		synctest.Wait()
+		l.shutOff()
+		<-done
+		l.close(endFrame(1, 0, false))
+		if sent := send(s); len(sent) != laneChunks+1 || sent[laneChunks] != "1 end" {
+			t.Errorf("sent %d frames", len(sent))
+		}
+	})
+}
