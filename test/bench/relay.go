@@ -80,7 +80,7 @@ type session struct {
 	helloAt time.Time
 	over    chan struct{}
 
-	send sync.Mutex // held around Send
+	sending sync.Mutex // held around Send
 
 	mu    sync.Mutex // guards the calls
 	calls map[uint64]*call
@@ -103,17 +103,20 @@ type call struct {
 
 var reqIDs atomic.Uint64
 
-// exec sends an Exec frame.
+// exec has a command run under a new req_id.
 func (s *session) exec(command string) (*call, error) {
-	c := &call{s: s, reqID: reqIDs.Add(1), begun: make(chan struct{}), done: make(chan struct{})}
+	return s.send(&sandboxv1.Exec{ReqId: reqIDs.Add(1), Command: command, Streaming: true})
+}
+
+// send sends an Exec frame.
+func (s *session) send(e *sandboxv1.Exec) (*call, error) {
+	c := &call{s: s, reqID: e.GetReqId(), begun: make(chan struct{}), done: make(chan struct{})}
 	s.mu.Lock()
 	s.calls[c.reqID] = c
 	s.mu.Unlock()
-	frame := &sandboxv1.ServerFrame{Msg: &sandboxv1.ServerFrame_Exec{Exec: &sandboxv1.Exec{
-		ReqId: c.reqID, Command: command, Streaming: true,
-	}}}
-	s.send.Lock()
-	defer s.send.Unlock()
+	frame := &sandboxv1.ServerFrame{Msg: &sandboxv1.ServerFrame_Exec{Exec: e}}
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	c.sentAt = time.Now()
 	return c, s.stream.Send(frame)
 }
@@ -121,8 +124,8 @@ func (s *session) exec(command string) (*call, error) {
 // abort sends an Abort frame and tells when.
 func (c *call) abort() (time.Time, error) {
 	frame := &sandboxv1.ServerFrame{Msg: &sandboxv1.ServerFrame_Abort{Abort: &sandboxv1.Abort{ReqId: c.reqID}}}
-	c.s.send.Lock()
-	defer c.s.send.Unlock()
+	c.s.sending.Lock()
+	defer c.s.sending.Unlock()
 	now := time.Now()
 	return now, c.s.stream.Send(frame)
 }
