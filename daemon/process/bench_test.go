@@ -25,9 +25,9 @@ func TestFigure(t *testing.T) {
 	var plainCPU, oursCPU time.Duration
 	null, _ := os.Open("/dev/null")
 	env := os.Environ()
-	for b := 0; b < 20; b++ {
+	for b := 0; b < 60; b++ {
 		c0 := cpu()
-		for i := 0; i < 100; i++ {
+		for i := 0; i < 30; i++ {
 			s := time.Now()
 			r1, w1, _ := os.Pipe()
 			r2, w2, _ := os.Pipe()
@@ -47,12 +47,12 @@ func TestFigure(t *testing.T) {
 			plain = append(plain, time.Since(s))
 		}
 		plainCPU += cpu() - c0
-		o, err := NewOwner(Options{Nice: 10})
+		o, err := NewOwner(Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		c0 = cpu()
-		for i := 0; i < 100; i++ {
+		for i := 0; i < 30; i++ {
 			s := time.Now()
 			r1, w1, _ := os.Pipe()
 			r2, w2, _ := os.Pipe()
@@ -79,13 +79,13 @@ func TestFigure(t *testing.T) {
 		sort.Slice(d, func(i, j int) bool { return d[i] < d[j] })
 		return d[int(float64(len(d))*q)]
 	}
-	fmt.Println("plain p50", p(plain, .5), "p90", p(plain, .9), "cpu", plainCPU/2000)
-	fmt.Println("ours  p50", p(ours, .5), "p90", p(ours, .9), "cpu", oursCPU/2000)
+	fmt.Println("plain p50", p(plain, .5), "p90", p(plain, .9), "cpu", plainCPU/1800)
+	fmt.Println("ours  p50", p(ours, .5), "p90", p(ours, .9), "cpu", oursCPU/1800)
 	fmt.Printf("ratio %.3f cpu %.3f\n", float64(p(ours, .5))/float64(p(plain, .5)), float64(oursCPU)/float64(plainCPU))
 	// sweep
-	o, _ := NewOwner(Options{Nice: 10})
+	o, _ := NewOwner(Options{})
 	var sw, pk []time.Duration
-	for i := 0; i < 100; i++ {
+	for i := 0; i < 30; i++ {
 		r1, w1, _ := os.Pipe()
 		tr, err := o.Spawn(Command{Path: "/bin/bash", Args: []string{"bash", "-c", "echo x; exec sleep 100"}, Env: env, Files: [3]int{int(null.Fd()), int(w1.Fd()), int(w1.Fd())}})
 		if err != nil {
@@ -106,7 +106,7 @@ func TestFigure(t *testing.T) {
 		w1.Close()
 	}
 	o.Close()
-	for i := 0; i < 100; i++ {
+	for i := 0; i < 30; i++ {
 		r1, w1, _ := os.Pipe()
 		cmd := exec.Command("/bin/bash", "-c", "echo x; exec sleep 100")
 		cmd.Stdout = w1

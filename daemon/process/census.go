@@ -57,7 +57,7 @@ func (t *Tree) Members() []Process {
 	}
 	defer table.close()
 	o.mu.Lock()
-	known := map[uint64]bool{o.tags.own: true}
+	known := make(map[uint64]bool)
 	for tag := range o.trees {
 		known[tag] = true
 	}
@@ -66,10 +66,11 @@ func (t *Tree) Members() []Process {
 
 	var members []Process
 	var strays []Process // of no tree: somebody's who has changed his tag
-	table.each(func(pid int) bool {
+	table.each(func(e entry) bool {
+		pid := e.pid
 		tag, err := o.kernel.tagOf(pid)
 		mine := tag == t.tag
-		if err != nil || pinnedMain && pid == t.pid || !mine && (known[tag] || o.tags.foreign(tag)) {
+		if err != nil || pid == o.signals.self || pinnedMain && pid == t.pid || !mine && (known[tag] || o.tags.foreign(tag)) {
 			return true
 		}
 		p, ok := describe(pid, tag)

@@ -42,11 +42,14 @@ type keeperState struct {
 	kids   []kid            // unreaped children of the last pass, mains not included
 	direct map[int]struct{} // their numbers, and the mains': pinned, so no fence
 	wanted map[uint64]*Tree // by tag, what the scan looks for
-	groups map[int]int      // members of a tree met in this scan, by group
-	trees  []*Tree          // that this look is about
-	strays int              // adopted rogues that the last pass left unreaped
-	pause  time.Duration    // between rounds
-	ends   chan os.Signal   // SIGCHLD, while we listen
+	// Processes from outside all trees, as of the last scan and of this one. They
+	// stay outside, so they need not be asked each time.
+	outside, outsideNow map[entry]struct{}
+	groups              map[int]int    // members of a tree met in this scan, by group
+	trees               []*Tree        // that this look is about
+	strays              int            // adopted rogues that the last pass left unreaped
+	pause               time.Duration  // between rounds
+	ends                chan os.Signal // SIGCHLD, while we listen
 }
 
 // keep is the keeper: the one goroutine that looks, kills and reaps. Only
@@ -56,6 +59,8 @@ func (o *Owner) keep() {
 	k.direct = make(map[int]struct{})
 	k.wanted = make(map[uint64]*Tree)
 	k.groups = make(map[int]int)
+	k.outside = make(map[entry]struct{})
+	k.outsideNow = make(map[entry]struct{})
 	k.ends = make(chan os.Signal, 1)
 	defer signal.Stop(k.ends)
 

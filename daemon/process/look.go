@@ -58,15 +58,26 @@ func (o *Owner) scan(trees []*Tree, until time.Time) (whole bool) {
 	}
 	o.mu.Unlock()
 	self, n, signalled := os.Getpid(), 0, 0
-	return k.table.each(func(pid int) bool {
+	k.outside, k.outsideNow = k.outsideNow, k.outside
+	clear(k.outsideNow)
+	return k.table.each(func(e entry) bool {
 		if n++; n%clockEvery == 0 && passed(until) {
 			return false
 		}
+		pid := e.pid
 		if _, direct := k.direct[pid]; direct || pid == self {
+			return true
+		}
+		if _, known := k.outside[e]; known {
+			k.outsideNow[e] = struct{}{}
 			return true
 		}
 		tag, err := o.kernel.tagOf(pid)
 		if err != nil {
+			return true
+		}
+		if o.tags.foreign(tag) {
+			k.outsideNow[e] = struct{}{}
 			return true
 		}
 		t := k.wanted[tag]
@@ -136,7 +147,7 @@ func (o *Owner) judgeLocked(t *Tree, whole bool) {
 
 func (o *Owner) goneLocked(t *Tree) {
 	t.proven, t.uncontained = true, false
-	delete(o.trees, t.tag)
+	o.strikeLocked(t)
 	t.settleLocked()
 	close(t.gone)
 	if t.sweep != nil {

@@ -3,7 +3,6 @@ package process
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,22 +31,20 @@ type Options struct {
 // Owner starts, knows and ends all child processes of this program. There is
 // one at a time. All methods are safe for concurrent use.
 type Owner struct {
-	options  Options
-	oomScore []byte
-	kernel   *kernel
-	signals  *signaller
+	options Options
+	kernel  *kernel
+	signals *signaller
 
-	spawns  chan spawnRequest // to the spawner
-	wake    chan struct{}     // the keeper looks at its plan; one place, never closed
-	closing chan struct{}     // closed by Close
+	wake    chan struct{} // the keeper looks at its plan; one place, never closed
+	closing chan struct{} // closed by Close
 	closed  sync.Once
-	loops   sync.WaitGroup // spawner and keeper
+	loops   sync.WaitGroup // the keeper
+	gate    gate
+	tags    *tags
 
-	// mu makes tag, fork and entry one step, and look and reap another. It is
-	// held for the length of a fork, so nothing waits for it that has a peer to
-	// answer. There is no other lock in this package.
+	// mu makes look, kill and reap one step, and the entry of a main another. It
+	// is not held while a fork runs. Lock order: gate.mu, mu, forker.mu.
 	mu       sync.Mutex
-	tags     *tags
 	children *children
 	trees    map[uint64]*Tree // by tag: all that are not proven gone
 	mains    map[int]*Tree    // by number: those whose main is not reaped
@@ -83,8 +80,8 @@ type Counts struct {
 
 var inUse atomic.Bool // by the one owner of this program
 
-// NewOwner makes this process the reaper of its orphans and starts the spawner
-// thread and the keeper. Close ends them.
+// NewOwner makes this process the reaper of its orphans and starts the keeper.
+// Close ends it.
 func NewOwner(options Options) (*Owner, error) {
 	return newOwner(options, func(*kernel) {})
 }
@@ -106,14 +103,13 @@ func newOwner(options Options, change func(*kernel)) (_ *Owner, err error) {
 		return nil, err
 	}
 	o := &Owner{
-		options:  options,
-		oomScore: []byte(strconv.Itoa(oomScore())),
-		spawns:   make(chan spawnRequest),
-		wake:     make(chan struct{}, 1),
-		closing:  make(chan struct{}),
-		trees:    make(map[uint64]*Tree),
-		mains:    make(map[int]*Tree),
-		rogues:   make(map[int]Process),
+		options: options,
+		wake:    make(chan struct{}, 1),
+		closing: make(chan struct{}),
+		trees:   make(map[uint64]*Tree),
+		mains:   make(map[int]*Tree),
+		rogues:  make(map[int]Process),
+		plan:    plan{reap: time.Now()},
 	}
 	if o.keeper.table, err = openTable(); err != nil {
 		return nil, err
@@ -126,14 +122,7 @@ func newOwner(options Options, change func(*kernel)) (_ *Owner, err error) {
 	change(&k)
 	o.kernel, o.signals = &k, newSignaller(&k)
 
-	tid := make(chan int)
-	o.loops.Go(func() { o.spawn(tid) })
-	if o.children, err = openChildren(<-tid, o.keeper.table); err != nil {
-		close(o.closing)
-		o.loops.Wait()
-		o.keeper.table.close()
-		return nil, err
-	}
+	o.children = openChildren(o.keeper.table)
 	o.loops.Go(o.keep)
 	return o, nil
 }
@@ -155,7 +144,7 @@ func checkKernel() error {
 	return checkSubreaper()
 }
 
-// Close stops the owner's goroutines and its thread, and waits for them. All
+// Close stops the owner's goroutine and waits for it. All
 // trees should be gone by then: what is left is no longer looked after, and the
 // Done of a main that still lives is never closed.
 func (o *Owner) Close() {

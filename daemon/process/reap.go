@@ -85,7 +85,7 @@ func (o *Owner) listLocked(until time.Time) (whole bool) {
 	for _, t := range o.trees {
 		t.look.kids = 0
 	}
-	pids, err := o.children.list()
+	pids, err := o.children.listLocked()
 	if err != nil {
 		return false
 	}
@@ -110,6 +110,8 @@ func (o *Owner) listLocked(until time.Time) (whole bool) {
 		}
 		d := kid{pid: pid, tag: tag, tree: o.trees[tag], foreign: o.tags.foreign(tag)}
 		switch {
+		case d.tree != nil && d.tree.pid == 0:
+			continue // main itself, on its way into the books
 		case d.tree != nil:
 			d.tree.look.kids++
 			if d.tree.condemned {

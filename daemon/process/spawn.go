@@ -3,10 +3,12 @@ package process
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
-	"strconv"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,7 +20,7 @@ type Command struct {
 	Dir   string   // empty means the directory of this program
 	Env   []string
 	Files [3]int // descriptors that become 0, 1, 2 of main; stay the caller's to close
-	Extra []int  // descriptors that become 3 and so on; the caller's too
+	Extra []int  // descriptors that become 3 and so on (the runner hands a long command over so); the caller's too
 }
 
 // SpawnError says at which step a spawn failed. Unwrap gives the errno.
@@ -37,103 +39,165 @@ func (e *SpawnError) Error() string {
 
 func (e *SpawnError) Unwrap() error { return e.Err }
 
-// spawnRequest goes to the spawner's thread and comes back as an answer.
-type spawnRequest struct {
-	command *Command
-	answer  chan spawnAnswer
+// gate lets one fork after the other take its number along. Our own number is
+// that of the last one through, and must stay so until that one's child has
+// been cloned and has inherited it. It need not stay until the child has
+// executed its program, which takes several times as long.
+type gate struct {
+	mu      sync.Mutex
+	waiting atomic.Int32 // in front of mu; whoever gets it changes our number
+	flight  *flight      // the last one through
 }
 
-type spawnAnswer struct {
-	tree *Tree
-	err  error
+// flight is a spawn between its number and its return from fork.
+type flight struct {
+	tree   *Tree
+	forker atomic.Pointer[forker] // nil until the thread is settled
+	back   atomic.Bool
 }
 
 // Spawn starts a command in a session of its own, under a tag of its own. When
-// it returns, main runs. A failure is a *SpawnError, or ErrClosed.
+// it returns, main has executed its program. A failure is a *SpawnError, or
+// ErrClosed.
 func (o *Owner) Spawn(c Command) (*Tree, error) {
-	r := spawnRequest{&c, make(chan spawnAnswer, 1)}
 	select {
-	case o.spawns <- r:
 	case <-o.closing:
 		return nil, ErrClosed
+	default:
 	}
-	a := <-r.answer // the spawner answers everything it has taken
-	if a.err != nil {
-		return nil, a.err
+	t := newTree(o)
+	f, err := o.takeOff(t)
+	if err != nil {
+		return nil, &SpawnError{Step: "tag", Err: err}
 	}
-	return a.tree, nil
+	if o.tags.carried() {
+		// The number shows only once the program is executed, and no more when it
+		// has ended: nobody may look until main is entered.
+		o.mu.Lock()
+	}
+	pid, pidfd, err := o.forkExec(&c, f)
+	if !o.tags.carried() {
+		o.land(f)
+		o.mu.Lock()
+	}
+	defer o.mu.Unlock()
+	if err == nil && pidfd < 0 { // no kernel that passed checkKernel does this
+		err = &SpawnError{Step: "fork", Err: errors.New("no pidfd from clone")}
+	}
+	t.forker = f.forker.Load()
+	if err != nil {
+		o.strikeLocked(t)
+		return nil, err
+	}
+	t.pid, t.pidfd, t.began = pid, pidfd, time.Now()
+	o.mains[pid] = t
+	o.reapWithinLocked(youngFor)
+	return t, nil
 }
 
-// spawn is the spawner: all children are forked by its one thread, which lives
-// as long as the owner, because the kernel lists children by thread and hides
-// them for a moment while the thread that forked them exits.
-func (o *Owner) spawn(tid chan<- int) {
-	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-	tid <- unix.Gettid()
-	for {
-		select {
-		case r := <-o.spawns:
-			r.answer <- o.fork(r.command)
-		case <-o.closing:
-			return
+// takeOff gives t its number and makes it ours, for the next fork to inherit.
+// From here on whoever looks at our children knows the number: a child with
+// it may be a main that is still to be entered, and is left alone.
+func (o *Owner) takeOff(t *Tree) (*flight, error) {
+	g := &o.gate
+	g.waiting.Add(1)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	defer g.waiting.Add(-1)
+	if g.flight != nil {
+		o.awaitClone(g.flight)
+	}
+	tag, err := o.tags.next()
+	if err != nil {
+		return nil, err
+	}
+	t.tag = tag
+	g.flight = &flight{tree: t}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.trees[tag] = t
+	return g.flight, nil
+}
+
+// awaitClone waits until the flight's child exists: it is in the list of the
+// thread that forks it and bears the number, which nobody else can. Where it
+// is not found, the wait is for the fork to return.
+func (o *Owner) awaitClone(f *flight) {
+	pause := unix.Timespec{Nsec: int64(20 * time.Microsecond)}
+	var pids []int
+	for !f.back.Load() && !o.tags.carried() {
+		if thread := f.forker.Load(); thread != nil {
+			pids = thread.list(pids[:0])
 		}
+		for _, pid := range slices.Backward(pids) { // it is among the newest
+			if tag, err := o.tags.of(pid); err == nil && tag == f.tree.tag {
+				return
+			}
+		}
+		// Not time.Sleep: the runtime's poller sleeps a millisecond or not at all.
+		_ = unix.Nanosleep(&pause, nil)
 	}
 }
 
-func (o *Owner) fork(c *Command) spawnAnswer {
+// land takes our number back from the tree, so that it is never a tree's while
+// nothing is forked. If somebody waits at the gate, he will.
+func (o *Owner) land(f *flight) {
+	f.back.Store(true)
+	g := &o.gate
+	if g.waiting.Load() > 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.flight == f {
+		g.flight = nil
+		// Should it fail, the next spawn fails for the same reason.
+		_, _ = o.tags.next()
+	}
+}
+
+func (o *Owner) forkExec(c *Command, f *flight) (pid, pidfd int, err error) {
 	args := c.Args
 	if len(args) == 0 {
 		args = []string{c.Path}
 	}
-	pidfd := -1
+	pidfd = -1
 	attr := syscall.ProcAttr{
 		Dir: c.Dir,
-		// And what the caller adds, no other: all of this program are close-on-exec.
+		Env: o.tags.environ(c.Env, f.tree.tag),
+		// And c.Extra, but no other: all of this program are close-on-exec.
 		Files: []uintptr{uintptr(c.Files[0]), uintptr(c.Files[1]), uintptr(c.Files[2])},
 		Sys:   &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
 	}
-
 	for _, fd := range c.Extra {
 		attr.Files = append(attr.Files, uintptr(fd))
 	}
-
-	// From here to the entry the reaper must not look: it would take the child
-	// for a stranger, and our own number for nobody's.
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	tag, err := o.tags.next()
-	if err != nil {
-		return spawnAnswer{err: &SpawnError{Step: "tag", Err: err}}
-	}
-	attr.Env = o.tags.environ(c.Env, tag)
+	// The kernel lists children by the thread that forked them. Nothing in here
+	// waits for another goroutine: for a locked one that is dear.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	thread := o.children.forker(unix.Gettid())
+	f.forker.Store(thread)
 	// ForkExec restores the signal mask and the soft open-file limit that this
 	// program was started with, and reaps by number a child that could not exec.
-	pid, err := syscall.ForkExec(c.Path, args, &attr)
-	// Once more, or our own number would be that tree's. Should it fail, the
-	// next spawn fails too, and until then nothing of ours is forked.
-	_, lowerErr := o.tags.next()
+	pid, err = syscall.ForkExec(c.Path, args, &attr)
 	if err != nil {
-		return spawnAnswer{err: spawnError(c, err)}
+		return 0, -1, spawnError(c, err)
 	}
-	if pidfd < 0 {
-		// Unknown to us from here on: no kernel that passed checkKernel does this.
-		return spawnAnswer{err: &SpawnError{Step: "fork", Err: errors.New("no pidfd from clone")}}
-	}
-	t := newTree(o, pid, pidfd, tag)
-	o.trees[tag] = t
-	o.mains[pid] = t
-	if lowerErr != nil {
-		o.sweepLocked(t) // nobody will be handed it
-		return spawnAnswer{err: &SpawnError{Step: "tag", Err: lowerErr}}
-	}
+	thread.check(pid)
 	if o.options.Nice != 0 {
 		// Best effort, before anybody else does anything, and by number, which
 		// nobody but us can free: the thread itself could not lower it again
 		// without privilege.
 		_ = unix.Setpriority(unix.PRIO_PROCESS, pid, o.options.Nice)
 	}
-	o.reapWithinLocked(youngFor)
-	return spawnAnswer{tree: t}
+	return pid, pidfd, nil
+}
+
+// strikeLocked takes a tree out of the books.
+func (o *Owner) strikeLocked(t *Tree) {
+	delete(o.trees, t.tag)
+	t.forker.trees.Add(-1)
 }
 
 // spawnError finds the step that an errno of ForkExec belongs to: the child
@@ -159,23 +223,4 @@ func enter(dir string) error {
 	}
 	defer unix.Close(fd)
 	return unix.Faccessat(unix.AT_FDCWD, dir, unix.X_OK, unix.AT_EACCESS)
-}
-
-// oomScore is the oom_score_adj for mains: the kernel shall end them before it
-// ends this program.
-func oomScore() int {
-	own := 0
-	if b, err := os.ReadFile("/proc/self/oom_score_adj"); err == nil && len(b) > 1 {
-		own, _ = strconv.Atoi(string(b[:len(b)-1]))
-	}
-	return min(1000, max(0, own)+100)
-}
-
-func (o *Owner) raiseOOMScore(pid int) {
-	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return
-	}
-	_, _ = unix.Write(fd, o.oomScore)
-	unix.Close(fd)
 }

@@ -2,7 +2,6 @@ package process
 
 import (
 	"bytes"
-	"os"
 	"strconv"
 	"time"
 
@@ -34,7 +33,8 @@ type stat struct {
 const ticksPerSecond = 100
 
 func readStat(pid int) (stat, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	var buf [1 << 10]byte // 52 numbers and a name of at most 64 bytes
+	b, err := readProc(pid, "stat", buf[:])
 	if err != nil {
 		return stat{}, err
 	}
@@ -66,7 +66,8 @@ func describe(pid int, tag uint64) (p Process, ok bool) {
 		return Process{}, false
 	}
 	p = Process{PID: pid, PPID: s.ppid, Name: s.name, State: string(s.state), Tag: tag, StartedAt: sinceBoot(s.started)}
-	if channel, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/wchan"); err == nil && string(channel) != "0" {
+	var buf [128]byte
+	if channel, err := readProc(pid, "wchan", buf[:]); err == nil && string(channel) != "0" {
 		p.WaitChannel = string(channel)
 	}
 	return p, true

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,9 +28,17 @@ func openTable() (*table, error) {
 
 func (t *table) close() { unix.Close(t.proc) }
 
+// entry is a process in the table. Its inode stands for that one process: /proc
+// makes another one for the next process of the same number (proc_flush_pid in
+// fs/proc/base.c), though also when memory is short.
+type entry struct {
+	pid   int
+	inode uint64
+}
+
 // each calls visit for every process until it says stop. It returns whether
 // it came to the end.
-func (t *table) each(visit func(pid int) (goOn bool)) bool {
+func (t *table) each(visit func(e entry) (goOn bool)) bool {
 	if _, err := unix.Seek(t.proc, 0, unix.SEEK_SET); err != nil {
 		return false
 	}
@@ -48,7 +57,8 @@ func (t *table) each(visit func(pid int) (goOn bool)) bool {
 			// struct linux_dirent64 (getdents(2)): inode 8, offset 8, record
 			// length 2, type 1, name.
 			length := int(binary.NativeEndian.Uint16(b[16:]))
-			if pid := number(b[19:length]); pid > 0 && !visit(pid) {
+			e := entry{pid: number(b[19:length]), inode: binary.NativeEndian.Uint64(b)}
+			if e.pid > 0 && !visit(e) {
 				return false
 			}
 			b = b[length:]
@@ -69,6 +79,22 @@ func number(name []byte) int {
 		n = n*10 + int(c-'0')
 	}
 	return n
+}
+
+// readProc reads a file of a process in one go, which is how the kernel writes
+// these: without the stat, the poller and the growing buffer of os.ReadFile.
+func readProc(pid int, name string, buf []byte) ([]byte, error) {
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	for {
+		n, err := unix.Read(fd, buf)
+		if err != unix.EINTR {
+			return buf[:max(n, 0)], err
+		}
+	}
 }
 
 // checkProc finds out whether /proc speaks of our own PID namespace.

@@ -21,8 +21,8 @@ import (
 // RLIMIT_RTTIME counts microseconds of real-time scheduling; near 2^61 it
 // binds nobody either. With neither, the number travels in the environment.
 //
-// Not safe for concurrent use: the owner's lock covers it, together with the
-// fork that copies the number.
+// next and lower want the gate, which is held until the fork has copied the
+// number; the other methods may be called at any time.
 type tags struct {
 	resource int    // of the limit; noResource when the environment carries the number
 	original uint64 // our own hard limit before we lowered it
@@ -69,7 +69,7 @@ func (t *tags) enter() error {
 }
 
 func (t *tags) level() string {
-	if t.resource == noResource {
+	if t.carried() {
 		return LevelReduced
 	}
 	return LevelBase
@@ -90,7 +90,7 @@ func (t *tags) lower(most uint64) error {
 		return errTagsUsedUp
 	}
 	number := t.own - step
-	if t.resource != noResource {
+	if !t.carried() {
 		limit := unix.Rlimit{Cur: number, Max: number}
 		if err := unix.Prlimit(0, t.resource, &limit, nil); err != nil {
 			return fmt.Errorf("tag: prlimit: %w", err)
@@ -109,9 +109,12 @@ func (t *tags) lower(most uint64) error {
 // foreign says that a number can only be that of a process from outside all trees.
 func (t *tags) foreign(tag uint64) bool { return tag >= t.original }
 
+// carried says that the number travels in the environment.
+func (t *tags) carried() bool { return t.resource == noResource }
+
 // environ adds the number where nothing else carries it.
 func (t *tags) environ(env []string, tag uint64) []string {
-	if t.resource != noResource {
+	if !t.carried() {
 		return env
 	}
 	carried := envTag + "=" + strconv.FormatUint(tag, 10)
@@ -121,14 +124,14 @@ func (t *tags) environ(env []string, tag uint64) []string {
 // of reads the number of a process, living or not yet reaped. The hard limit
 // counts: the soft one a process may move up and down.
 func (t *tags) of(pid int) (uint64, error) {
-	if t.resource == noResource {
+	if t.carried() {
 		return carriedTag(pid)
 	}
 	var limit unix.Rlimit
 	err := unix.Prlimit(pid, t.resource, nil, &limit)
 	if err == unix.EPERM {
 		// Of another user, and we may not ask (prlimit(2)); the file may be
-		// read by everybody. It costs some 60 µs instead of 3.
+		// read by everybody. It costs some ten times as much.
 		return t.inFile(pid)
 	}
 	return limit.Max, err
@@ -139,7 +142,8 @@ func (t *tags) inFile(pid int) (uint64, error) {
 	if t.resource == unix.RLIMIT_RTTIME {
 		row = "Max realtime timeout"
 	}
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/limits")
+	var buf [2 << 10]byte // it has some 1 300 bytes
+	b, err := readProc(pid, "limits", buf[:])
 	if err != nil {
 		return 0, err
 	}

@@ -13,9 +13,10 @@ import (
 // Somebody must call Release or Sweep in the end, or main stays a zombie.
 type Tree struct {
 	owner   *Owner
-	pid     int
 	tag     uint64
-	pidfd   int // of main; closed when main is reaped
+	forker  *forker // the thread that forked main
+	pid     int     // of main; 0 while it is being forked
+	pidfd   int     // of main; closed when main is reaped
 	began   time.Time
 	done    chan struct{}
 	settled chan struct{}
@@ -57,13 +58,9 @@ type Sweep struct {
 // Proven says that nothing of the tree is left.
 func (s Sweep) Proven() bool { return len(s.Left) == 0 }
 
-func newTree(o *Owner, pid, pidfd int, tag uint64) *Tree {
+func newTree(o *Owner) *Tree {
 	return &Tree{
 		owner:   o,
-		pid:     pid,
-		tag:     tag,
-		pidfd:   pidfd,
-		began:   time.Now(),
 		done:    make(chan struct{}),
 		settled: make(chan struct{}),
 		gone:    make(chan struct{}),
