@@ -197,17 +197,24 @@ func TestRefusedForEverIsToldOfOnce(t *testing.T) {
 			o.Event(t.Context(), attach(n, n))
 			time.Sleep(settle / 2)
 			o.Event(t.Context(), refused(n))
+			time.Sleep(2 * settle) // as long as the back-off may be
 		}
+		// What costs execs is never passed over.
+		o.Event(t.Context(), attach(6, 6))
+		lost := refused(6)
+		lost.Session.ExecsLost = 1
+		o.Event(t.Context(), lost)
 		// Then the relay relents: nothing but time tells.
 		ctx, cancel := context.WithCancel(t.Context())
-		o.Event(ctx, attach(6, 6))
+		o.Event(ctx, attach(7, 7))
 		cancel()
 		time.Sleep(2 * settle)
 		synctest.Wait()
 		wantLines(t, parse(t, b.String(), "session", "reason"), []string{
 			"INFO attached session=1",
 			"WARN session ended session=1 reason=refused",
-			"INFO attached session=6",
+			"WARN session ended session=6 reason=refused",
+			"INFO attached session=7",
 		})
 	})
 }
