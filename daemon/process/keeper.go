@@ -94,14 +94,20 @@ func (o *Owner) keep() {
 	}
 }
 
-// reap is the regular look at our children. It decides whether their ends are
-// listened for: a signal costs the program three switches between threads,
-// which would be a fifth of what a quick command costs it. So the quick ones
-// are met by this look, or by whoever waits in Ended, and SIGCHLD is on only
-// while there is a child that has lived for a while.
+// reap is the regular look at our children.
 func (o *Owner) reap() {
 	o.pass(nil, time.Time{})
+	o.expose(o.planReap())
+}
 
+// planReap plans the next regular look and returns the trees that have come of
+// age since the last.
+//
+// It decides whether ends are listened for. Being woken for one costs several
+// switches between threads, a fifth to a half of what a quick command costs this
+// program. So the quick ones are met by this look, or by whoever waits in Ended;
+// mains are watched and SIGCHLD is on only while a child has lived for a while.
+func (o *Owner) planReap() (grown []*Tree) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	young, old := 0, len(o.keeper.kids)
@@ -112,6 +118,11 @@ func (o *Owner) reap() {
 			young++
 		default:
 			old++
+			o.watchLocked(t)
+			if !t.exposed {
+				t.exposed = true
+				grown = append(grown, t)
+			}
 		}
 	}
 	next := reapEvery
@@ -128,15 +139,13 @@ func (o *Owner) reap() {
 		next = youngFor
 	}
 	o.plan.reap = time.Now().Add(next)
+	return grown
 }
 
-// heard is SIGCHLD: Done is told at once, the rest soon.
+// heard is SIGCHLD.
 func (o *Owner) heard() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, t := range o.mains {
-		t.noticeLocked()
-	}
 	if len(o.sweeping) > 0 {
 		o.roundNowLocked()
 	}

@@ -31,14 +31,15 @@ type Options struct {
 // Owner starts, knows and ends all child processes of this program. There is
 // one at a time. All methods are safe for concurrent use.
 type Owner struct {
-	options Options
-	kernel  *kernel
-	signals *signaller
+	options  Options
+	oomScore []byte // of trees
+	kernel   *kernel
+	signals  *signaller
 
 	wake    chan struct{} // the keeper looks at its plan; one place, never closed
 	closing chan struct{} // closed by Close
 	closed  sync.Once
-	loops   sync.WaitGroup // the keeper
+	loops   sync.WaitGroup // the keeper, and a watcher for each watched main
 	gate    gate
 	tags    *tags
 
@@ -150,10 +151,15 @@ func checkKernel() error {
 func (o *Owner) Close() {
 	o.closed.Do(func() {
 		close(o.closing)
-		o.loops.Wait()
 		o.mu.Lock()
-		o.children.close()
+		for _, t := range o.mains {
+			if t.watch != nil {
+				t.watch.Close()
+			}
+		}
 		o.mu.Unlock()
+		o.loops.Wait()
+		o.children.close()
 		o.keeper.table.close()
 		inUse.Store(false)
 	})

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"os"
 	"syscall"
 	"time"
 
@@ -31,7 +32,9 @@ type Tree struct {
 	condemned   bool // what is found of it is killed
 	uncontained bool // a sweep ended without proof, and there is none since
 	sweep       *sweep
-	reaps       int64 // of processes that bear its tag
+	watch       *os.File // a pidfd of main in the runtime's poller; nil while nobody watches
+	exposed     bool     // its oom_score_adj was raised
+	reaps       int64    // of processes that bear its tag
 
 	look look // what the keeper's last look found
 }
@@ -72,10 +75,22 @@ func newTree(o *Owner) *Tree {
 func (t *Tree) PID() int { return t.pid }
 
 // Done is closed when main has ended. It is a zombie then and keeps its number
-// until Release or Sweep. In the first 10 ms of its life nobody is woken for it,
-// so a main that ends then is Done up to 10 ms late: whoever has reason to
-// think that the end is near asks Ended.
-func (t *Tree) Done() <-chan struct{} { return t.done }
+// until Release or Sweep.
+//
+// Asking for it in the first 10 ms of main's life costs about half of what the
+// spawn cost. Whoever has something better to wait for, such as the end of the
+// output, asks DoneLate and Ended instead.
+func (t *Tree) Done() <-chan struct{} {
+	o := t.owner
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.watchLocked(t)
+	return t.done
+}
+
+// DoneLate is the channel of Done, but it costs nothing: when main ends in the
+// first 10 ms of its life, it is closed up to 10 ms late.
+func (t *Tree) DoneLate() <-chan struct{} { return t.done }
 
 // Ended says whether main has ended, and gives it until within for that, in
 // steps of a millisecond. This is the cheap way to wait for an end that is near,
@@ -114,7 +129,7 @@ func (t *Tree) Gone() <-chan struct{} { return t.gone }
 func (t *Tree) Release() Exit {
 	o := t.owner
 	if !t.Ended(endIsNear) {
-		<-t.done
+		<-t.Done()
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
