@@ -88,6 +88,10 @@ type inbound struct {
 	invalid error
 }
 
+// unmarshal drops what it does not know: it would be held in memory as long as
+// the exec.
+var unmarshal = proto.UnmarshalOptions{DiscardUnknown: true}
+
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	in, ok := v.(*inbound)
 	if !ok {
@@ -97,8 +101,8 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	defer buf.Free()
 	b := buf.ReadOnlyData()
 	*in = inbound{frame: new(sandboxv1.ServerFrame)}
-	if err := proto.Unmarshal(b, in.frame); err != nil {
-		in.frame, in.invalid = nil, err
+	if err := unmarshal.Unmarshal(b, in.frame); err != nil {
+		in.frame, in.invalid = nil, fmt.Errorf("invalid frame: %w", err)
 		if id, ok := execReqID(b); ok {
 			in.frame = &sandboxv1.ServerFrame{Msg: &sandboxv1.ServerFrame_Exec{Exec: &sandboxv1.Exec{ReqId: id}}}
 		}

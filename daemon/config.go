@@ -3,7 +3,9 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
+	"unicode/utf8"
 
 	"execworker/daemon/observe"
 )
@@ -42,6 +44,9 @@ type Relay struct {
 
 	// Token is asked at every dial, so that a token can be rotated.
 	Token func() (string, error)
+
+	// Proxy names the HTTP proxy for a URL, or nil for none; it may be nil.
+	Proxy func(*url.URL) (*url.URL, error)
 }
 
 // validate refuses what New's caller should have refused already.
@@ -55,6 +60,15 @@ func (c Config) validate() error {
 		return fmt.Errorf("config: %d slots", c.Slots)
 	case c.WorkspaceRoot == "":
 		return errors.New("config: no workspace root")
+	}
+	hello := []string{c.SandboxID, c.Image, c.Trust}
+	for k, v := range c.Labels {
+		hello = append(hello, k, v)
+	}
+	for _, s := range hello {
+		if !utf8.ValidString(s) { // no Hello could ever be sent
+			return fmt.Errorf("config: %q is not UTF-8", s)
+		}
 	}
 	return nil
 }

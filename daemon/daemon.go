@@ -68,7 +68,7 @@ func New(cfg Config) (*Daemon, error) {
 		return nil, fmt.Errorf("contain: %w", err)
 	}
 	d.owner = owner
-	d.survivors = &survivors{sweep: cfg.SweepSurvivors, receipts: &d.receipts, trees: make(map[uint64]survivor)}
+	d.survivors = &survivors{sweep: cfg.SweepSurvivors, receipts: &d.receipts, over: make(chan struct{}), trees: make(map[uint64]survivor)}
 	d.workspaces = newWorkspaces(cfg.WorkspaceRoot, cfg.WorkspaceIdle, d.observer, d.survivors.directories)
 	return d, nil
 }

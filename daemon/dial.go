@@ -17,7 +17,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/net/http/httpproxy"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -57,7 +56,7 @@ func (r Relay) dial() (*grpc.ClientConn, error) {
 	}
 	return grpc.NewClient("passthrough:///"+r.Addr,
 		grpc.WithTransportCredentials(creds),
-		grpc.WithContextDialer(dialTCP),
+		grpc.WithContextDialer(r.dialTCP),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: dialTimeout}),
 		// Fixed windows: otherwise gRPC measures the link, with pings.
 		grpc.WithInitialWindowSize(1<<20),
@@ -97,12 +96,15 @@ func (r Relay) tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// dialTCP connects to addr, through the proxy that HTTPS_PROXY and NO_PROXY
-// name for it, if any.
-func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
-	proxy, err := httpproxy.FromEnvironment().ProxyFunc()(&url.URL{Scheme: "https", Host: addr})
-	if err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
+// dialTCP connects to addr, through its proxy if it has one. gRPC does not look
+// for one where it is given a dialer.
+func (r Relay) dialTCP(ctx context.Context, addr string) (net.Conn, error) {
+	var proxy *url.URL
+	if r.Proxy != nil {
+		var err error
+		if proxy, err = r.Proxy(&url.URL{Scheme: "https", Host: addr}); err != nil {
+			return nil, fmt.Errorf("proxy: %w", err)
+		}
 	}
 	dialer := net.Dialer{
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepaliveIdle, Interval: keepaliveIdle, Count: keepaliveCount},

@@ -34,7 +34,6 @@ func (d *Daemon) drainWhenTold(ctx context.Context) {
 	late := d.ledger.executions()
 	for _, x := range late {
 		x.cancel(errDrained{})
-		<-x.judged       // its lane is there from then on
 		x.lane.shutOff() // a relay that does not read must not hold the drain up
 	}
 	<-idle // a sweep has a deadline

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -33,10 +34,9 @@ type execution struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	// judged is closed when the verdict has been reported: nothing of x is
-	// reported or sent before. One that has waited gets a verdict twice, and
-	// the ledger a new channel for it. Whoever takes x out of the ledger may
-	// wait for it without the lock.
+	// judged is closed when the verdict has been reported: nothing else of x is
+	// reported before. One that has waited for a dying run gets a verdict
+	// twice, and from the ledger a new channel for it, under its lock.
 	judged chan struct{}
 
 	// Guarded by the ledger's lock.
@@ -45,8 +45,9 @@ type execution struct {
 	abort    *observe.AbortRequested
 	collided bool
 
-	kept  *kept // the output, in buffered mode
-	meter meter
+	kept    *kept // the output, in buffered mode
+	meter   meter
+	waiting [2]func(bool) // marks the waits of the meter
 }
 
 // meter counts while an exec runs. Each field is written by one goroutine at a
@@ -59,9 +60,39 @@ type meter struct {
 	stdout      atomic.Int64 // bytes
 	stderr      atomic.Int64
 	chunks      atomic.Int64
-	blocked     atomic.Int64 // ns that readers waited for room
-	blockedFrom atomic.Int64 // since when one waits; 0 if none does
+	waits       [2]wait // of the two readers for room in the lane
 }
+
+// wait adds up how long somebody has waited.
+type wait struct {
+	total atomic.Int64 // ns
+	from  atomic.Int64 // since when; 0 while nobody waits
+}
+
+// mark is told when a wait begins and when it ends.
+func (w *wait) mark(waiting bool) {
+	now := time.Now().UnixNano()
+	if waiting {
+		w.from.Store(now)
+	} else {
+		w.total.Add(now - w.from.Swap(0))
+	}
+}
+
+// sendBlocked is how long output has waited for the relay, and whether it does.
+func (m *meter) sendBlocked() (total time.Duration, waiting bool) {
+	for i := range m.waits {
+		total += time.Duration(m.waits[i].total.Load())
+		if from := m.waits[i].from.Load(); from != 0 {
+			total += time.Duration(time.Now().UnixNano() - from)
+			waiting = true
+		}
+	}
+	return total, waiting
+}
+
+// errOver ends the context of an execution that has ended.
+var errOver = errors.New("exec is over")
 
 // Causes for an execution's context to end, beside the end of its session.
 type errAborted struct{ wish observe.AbortRequested }
@@ -80,9 +111,13 @@ func newExecution(s *session, req *sandboxv1.Exec) *execution {
 		size:        len(req.GetCommand()) + len(req.GetStdin()),
 		request:     req,
 		session:     s,
+		lane:        s.sender.lane(req.GetReqId()),
 		judged:      make(chan struct{}),
 	}
-	hash := sha256.Sum256([]byte(req.GetCommand()))
+	for i := range x.waiting {
+		x.waiting[i] = x.meter.waits[i].mark
+	}
+	hash := sha256.Sum256(bytesOf(req.GetCommand()))
 	x.exec = observe.Exec{
 		ID:           observe.SandboxID(x.reqID),
 		Seq:          s.d.seq.Add(1),
@@ -94,7 +129,7 @@ func newExecution(s *session, req *sandboxv1.Exec) *execution {
 		StdinBytes:   len(req.GetStdin()),
 		Timeout:      time.Duration(req.GetTimeoutS()) * time.Second,
 		Streaming:    req.GetStreaming(),
-		WorkspaceKey: req.GetWorkspaceKey(),
+		WorkspaceKey: strings.Clone(req.GetWorkspaceKey()[:min(len(req.GetWorkspaceKey()), maxKey)]),
 		ReceivedAt:   time.Now(),
 	}
 	if !x.exec.Streaming {
@@ -125,17 +160,7 @@ func (x *execution) Put(stream runner.Stream, slab *runner.Slab) *runner.Slab {
 		return x.kept.put(stream, slab)
 	}
 	m.chunks.Add(1)
-	return x.lane.put(stream, slab, x.blocked)
-}
-
-// blocked is told when a reader begins and ends to wait for room.
-func (x *execution) blocked(waiting bool) {
-	now := time.Now().UnixNano()
-	if waiting {
-		x.meter.blockedFrom.Store(now)
-	} else if from := x.meter.blockedFrom.Swap(0); from != 0 {
-		x.meter.blocked.Add(now - from)
-	}
+	return x.lane.put(stream, slab, x.waiting[stream-runner.Stdout])
 }
 
 // MainEnded, Killing and Killed are the runner's turns.
@@ -143,11 +168,19 @@ func (x *execution) MainEnded() { x.d.ledger.setState(x, observe.StateDraining) 
 
 func (x *execution) Killing(cause error) {
 	x.d.ledger.setState(x, observe.StateKilling)
+	x.reportAbort(cause)
 	x.event(observe.KillBegan{Exec: x.exec, By: endedBy(cause)})
 }
 
 func (x *execution) Killed(sweep process.Sweep) {
 	x.event(observe.KillEnded{Exec: x.exec, Took: sweep.Took, Containment: x.d.containment(sweep)})
+}
+
+// reportAbort reports the wish, if that is the cause.
+func (x *execution) reportAbort(cause error) {
+	if e, ok := cause.(errAborted); ok {
+		x.event(e.wish)
+	}
 }
 
 // endedBy is who a cause stands for.
@@ -175,6 +208,7 @@ func (x *execution) stopped(cause error) outcome {
 		return timedOut(uint32(x.exec.Timeout / time.Second))
 	case observe.EndedByCaller, observe.EndedByAdmin:
 		o.kind = observe.OutcomeAbort
+		o.reason = cause.(errAborted).wish.Reason
 	case observe.EndedByDrain:
 		o.kind, o.message = observe.OutcomeDrained, cause.Error()
 	default:

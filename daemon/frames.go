@@ -17,6 +17,7 @@ type outcome struct {
 	code      int    // of an exit
 	truncated bool   // buffered stdout was cut
 	message   string // of what is answered with an ExecError; begins with the step
+	reason    string // that an abort gave; never on the wire
 }
 
 // frame is the terminal frame, or nil if there is nobody left to send it to.
@@ -36,7 +37,7 @@ func (o outcome) frame(reqID uint64) *sandboxv1.WorkerFrame {
 // remembered says whether dedup keeps the outcome. What was aborted, killed,
 // refused or lost may do better at a second try.
 func (o outcome) remembered() bool {
-	return o.kind == observe.OutcomeExit || o.kind == observe.OutcomeTimeout
+	return o.kind == observe.OutcomeExit && o.code >= 0 || o.kind == observe.OutcomeTimeout
 }
 
 func endFrame(reqID uint64, code int, truncated bool) *sandboxv1.WorkerFrame {
@@ -77,8 +78,12 @@ func busy(reason string) outcome {
 	return outcome{kind: observe.OutcomeRefused, message: "busy: " + reason}
 }
 
-func invalid(err error) outcome {
-	return outcome{kind: observe.OutcomeRefused, message: fmt.Sprintf("invalid frame: %v", err)}
+func refused(err error) outcome {
+	return outcome{kind: observe.OutcomeRefused, message: err.Error()}
+}
+
+func conflict() outcome {
+	return outcome{kind: observe.OutcomeRefused, message: "req_id conflict: another exec is in flight under this req_id"}
 }
 
 func timedOut(seconds uint32) outcome {

@@ -26,23 +26,23 @@ type history[T any] struct {
 	most int
 
 	mu  sync.Mutex
-	all []T
+	all queue[T]
 }
 
 func (h *history[T]) add(v T) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.all) == h.most {
-		pop(&h.all)
+	if h.all.len() == h.most {
+		h.all.pop()
 	}
-	h.all = append(h.all, v)
+	h.all.push(v)
 }
 
 // newest returns a copy, newest first.
 func (h *history[T]) newest() []T {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := slices.Clone(h.all)
+	all := slices.Clone(h.all.all())
 	slices.Reverse(all)
 	return all
 }
@@ -51,9 +51,10 @@ func (h *history[T]) newest() []T {
 func (h *history[T]) change(match func(T) bool, change func(*T)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := len(h.all) - 1; i >= 0; i-- {
-		if match(h.all[i]) {
-			change(&h.all[i])
+	all := h.all.all()
+	for i := len(all) - 1; i >= 0; i-- {
+		if match(all[i]) {
+			change(&all[i])
 			return
 		}
 	}
@@ -76,9 +77,8 @@ func (h *sessions) begin(s *session) {
 
 // finish closes the record of s and files it.
 func (h *sessions) finish(s *session, err error, lost int) observe.Session {
-	record := s.note(func(r *observe.Session) {
+	s.note(func(r *observe.Session) {
 		r.EndedAt = time.Now()
-		r.EndReason = endReason(*r, err)
 		r.ExecsLost = lost
 		if err != nil && !errors.Is(err, io.EOF) {
 			r.Detail = err.Error()
@@ -87,7 +87,9 @@ func (h *sessions) finish(s *session, err error, lost int) observe.Session {
 			}
 		}
 		r.Healthy = healthy(*r, s.asked)
+		r.EndReason = endReason(*r, err)
 	})
+	record := s.snapshot()
 	h.mu.Lock()
 	h.current = nil
 	h.mu.Unlock()
@@ -110,7 +112,7 @@ func (h *sessions) now() (record *observe.Session, next time.Time) {
 	if s == nil {
 		return nil, next
 	}
-	r := s.note(func(*observe.Session) {})
+	r := s.snapshot()
 	return &r, next
 }
 

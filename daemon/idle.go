@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"execworker/daemon/observe"
@@ -38,11 +39,8 @@ func (w *workspaces) removeIdle(ctx context.Context, now time.Time) {
 	if err != nil {
 		return // none was ever made
 	}
-	var occupied []string
-	for i, entry := range marks {
-		if i == 0 {
-			occupied = w.occupied()
-		}
+	occupied := sync.OnceValue(w.occupied) // only if there is something to remove
+	for _, entry := range marks {
 		key := entry.Name()
 		trash := w.markPath(key)
 		if !strings.HasPrefix(key, trashPrefix) {
@@ -65,15 +63,19 @@ func (w *workspaces) removeIdle(ctx context.Context, now time.Time) {
 // discard moves an unused directory of ours aside and returns where to, empty
 // if it is in use or not ours. Moving is one step: an exec that comes meanwhile
 // makes a new one, and never meets a directory that is half gone.
-func (w *workspaces) discard(key string, occupied []string) (trash string) {
+func (w *workspaces) discard(key string, occupied func() []string) (trash string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	path := filepath.Join(w.root, key)
 	if w.users[key] > 0 {
 		return ""
 	}
-	for _, dir := range occupied {
-		if dir == path || strings.HasPrefix(dir, path+"/") {
+	resolved, err := filepath.EvalSymlinks(path) // as the kernel names where a process is
+	if err != nil {
+		resolved = path
+	}
+	for _, dir := range occupied() {
+		if dir == resolved || strings.HasPrefix(dir, resolved+"/") {
 			return ""
 		}
 	}

@@ -14,6 +14,7 @@ type kept struct {
 		bytes int
 		cut   int64
 	}
+	chunks int64 // taken
 }
 
 func (k *kept) put(stream runner.Stream, slab *runner.Slab) *runner.Slab {
@@ -21,17 +22,19 @@ func (k *kept) put(stream runner.Stream, slab *runner.Slab) *runner.Slab {
 	if over := s.bytes + len(*slab) - keptMost; over > 0 {
 		s.cut += int64(over)
 		*slab = (*slab)[:len(*slab)-over]
-		if len(*slab) == 0 {
-			return slab
-		}
 	}
 	s.bytes += len(*slab)
-	if n := len(s.slabs); n > 0 {
-		if last := s.slabs[n-1]; len(*last)+len(*slab) <= runner.SlabSize {
-			*last = append(*last, *slab...)
-			return reset(slab)
-		}
+	rest := *slab
+	if n := len(s.slabs); n > 0 { // no slab but the last is less than full
+		last := s.slabs[n-1]
+		fits := min(len(rest), runner.SlabSize-len(*last))
+		*last = append(*last, rest[:fits]...)
+		rest = rest[fits:]
 	}
+	if len(rest) == 0 {
+		return reset(slab)
+	}
+	*slab = append((*slab)[:0], rest...)
 	s.slabs = append(s.slabs, slab)
 	return runner.NewSlab()
 }
@@ -43,6 +46,7 @@ func (k *kept) truncated() bool { return k != nil && k.streams[0].cut > 0 }
 func (k *kept) take() (all [2][]*runner.Slab) {
 	for i := range k.streams {
 		all[i], k.streams[i].slabs = k.streams[i].slabs, nil
+		k.chunks += int64(len(all[i]))
 	}
 	return all
 }

@@ -13,20 +13,16 @@ type lane struct {
 	s        *sender
 	reqID    uint64
 	room     sync.Cond
-	chunks   []*chunk
-	terminal *sandboxv1.WorkerFrame
-	shut     bool // drop what is put
+	chunks   queue[*chunk]
+	terminal *sandboxv1.WorkerFrame // to be sent when the chunks are
+	shut     bool                   // drop what is put
+	cut      bool                   // something was dropped while the session lived
 }
 
-// lane opens the way out of an exec. Its close ends it.
+// lane opens the way out of an exec.
 func (s *sender) lane(reqID uint64) *lane {
 	l := &lane{s: s, reqID: reqID}
 	l.room.L = &s.mu
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l.shut = s.dead; !l.shut {
-		s.lanes[l] = struct{}{}
-	}
 	return l
 }
 
@@ -37,40 +33,24 @@ func (s *sender) lane(reqID uint64) *lane {
 func (l *lane) put(stream runner.Stream, slab *runner.Slab, waiting func(bool)) *runner.Slab {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	if !l.shut && l.appendLocked(stream, slab) {
+	if !l.shutLocked() && l.appendLocked(stream, slab) {
 		return reset(slab)
 	}
-	if l.fullLocked() {
-		waiting(true)
-		for l.fullLocked() {
-			l.room.Wait()
-		}
-		waiting(false)
-	}
-	if l.shut {
+	l.waitLocked(laneChunks-1, waiting)
+	if l.shutLocked() {
+		l.cut = l.cut || !l.s.dead
 		return reset(slab)
 	}
 	l.pushLocked(stream, slab)
 	return runner.NewSlab()
 }
 
-func (l *lane) fullLocked() bool { return len(l.chunks) >= laneChunks && !l.shut }
-
-// shutOff drops what is put from now on, and frees whoever waits for room. What
-// was put before is still sent.
-func (l *lane) shutOff() {
-	l.s.mu.Lock()
-	defer l.s.mu.Unlock()
-	l.shut = true
-	l.room.Broadcast()
-}
-
 // appendLocked copies slab behind the last chunk if it fits there.
 func (l *lane) appendLocked(stream runner.Stream, slab *runner.Slab) bool {
-	if len(l.chunks) == 0 {
+	if l.chunks.len() == 0 {
 		return false
 	}
-	last := l.chunks[len(l.chunks)-1]
+	last := l.chunks.all()[l.chunks.len()-1]
 	if last.stream != stream || len(*last.slab)+len(*slab) > runner.SlabSize {
 		return false
 	}
@@ -79,24 +59,38 @@ func (l *lane) appendLocked(stream runner.Stream, slab *runner.Slab) bool {
 }
 
 func (l *lane) pushLocked(stream runner.Stream, slab *runner.Slab) {
-	l.chunks = append(l.chunks, &chunk{reqID: l.reqID, stream: stream, slab: slab})
-	if len(l.chunks) == 1 {
-		l.s.turns = append(l.s.turns, l)
+	l.chunks.push(&chunk{reqID: l.reqID, stream: stream, slab: slab})
+	if l.chunks.len() == 1 {
+		l.s.turns.push(l)
 		l.s.signal()
 	}
 }
 
-func (l *lane) takeLocked() *chunk {
-	c := pop(&l.chunks)
-	if len(l.chunks) == laneChunks-1 {
-		l.room.Broadcast()
+// waitLocked waits until there are at most so many chunks.
+func (l *lane) waitLocked(most int, waiting func(bool)) {
+	if l.chunks.len() <= most || l.shutLocked() {
+		return
 	}
+	waiting(true)
+	for l.chunks.len() > most && !l.shutLocked() {
+		l.room.Wait()
+	}
+	waiting(false)
+}
+
+func (l *lane) takeLocked() *chunk {
+	c := l.chunks.pop()
+	l.room.Broadcast()
 	return c
 }
 
-// close hands in what was kept back until now, and the terminal frame, which is
-// sent after every chunk of this lane and behind no other's.
-func (l *lane) close(terminal *sandboxv1.WorkerFrame, kept ...[]*runner.Slab) {
+func (l *lane) shutLocked() bool { return l.shut || l.s.dead }
+
+// flush hands in what was kept back until now, stdout's and stderr's, and waits
+// until all chunks are on their way: until then the exec is in flight and has
+// its slot. So what waits to be sent is bounded by the slots, and the answer to
+// a redelivery never overtakes the output.
+func (l *lane) flush(kept [2][]*runner.Slab, waiting func(bool)) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
 	for i, slabs := range kept {
@@ -105,24 +99,58 @@ func (l *lane) close(terminal *sandboxv1.WorkerFrame, kept ...[]*runner.Slab) {
 				slab.Free()
 				continue
 			}
-			l.pushLocked([]runner.Stream{runner.Stdout, runner.Stderr}[i], slab)
+			l.pushLocked(runner.Stdout+runner.Stream(i), slab)
 		}
 	}
+	l.waitLocked(0, waiting)
+}
+
+// end sends the terminal frame, behind what there still is after a shutOff. It
+// is false when there is no room for one more.
+func (l *lane) end(terminal *sandboxv1.WorkerFrame) bool {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
 	if l.s.dead || terminal == nil {
-		return
+		return true
+	}
+	if l.s.terminals.len() >= maxAnswers {
+		return false
 	}
 	l.terminal = terminal
-	if len(l.chunks) == 0 {
-		l.s.leaveLocked(l)
+	l.leaveLocked()
+	return true
+}
+
+// leaveLocked sends the terminal frame if it is time for that.
+func (l *lane) leaveLocked() {
+	if l.terminal != nil && l.chunks.len() == 0 {
+		l.s.terminals.push(l.terminal)
+		l.terminal = nil
 		l.s.signal()
 	}
 }
 
+// shutOff drops what is put from now on, and frees whoever waits. What was put
+// before is still sent.
+func (l *lane) shutOff() {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	l.shut = true
+	l.room.Broadcast()
+}
+
+// lost says that output was dropped although the session lived.
+func (l *lane) lost() bool {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	return l.cut
+}
+
+// dropLocked lets go of the chunks, at the end of the session.
 func (l *lane) dropLocked() {
-	for _, c := range l.chunks {
-		c.slab.Free()
+	for l.chunks.len() > 0 {
+		l.chunks.pop().slab.Free()
 	}
-	l.chunks, l.shut = nil, true
 	l.room.Broadcast()
 }
 

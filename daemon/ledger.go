@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"slices"
 	"sync"
 
 	"execworker/daemon/observe"
@@ -20,7 +19,7 @@ type ledger struct {
 
 	mu       sync.Mutex // guards all below, and the fields of executions that say so
 	inflight map[uint64]*execution
-	queue    []*execution
+	queue    queue[*execution]
 	waiting  int // bytes of what is queued, or waits behind a dying run
 	running  int // slots in use
 	draining bool
@@ -36,8 +35,9 @@ func newLedger(slots int) *ledger {
 // decision is what becomes of an Exec frame.
 type decision struct {
 	verdict  observe.Verdict
-	answer   outcome // of a replay or a refusal
-	start    bool    // verdict run, and a slot is free: the caller runs it
+	answer   outcome       // of a replay or a refusal
+	start    bool          // verdict run, and a slot is free: the caller runs it
+	judged   chan struct{} // to be closed when the verdict has been reported
 	collided bool
 	queued   int
 	running  int
@@ -52,6 +52,7 @@ func (l *ledger) admit(x *execution) decision {
 
 func (l *ledger) admitLocked(x *execution) decision {
 	d := l.judgeLocked(x)
+	d.judged = x.judged
 	switch d.verdict {
 	case observe.VerdictRun:
 		x.collided = d.collided
@@ -63,7 +64,7 @@ func (l *ledger) admitLocked(x *execution) decision {
 			d.start = true
 		} else {
 			x.state = observe.StateQueued
-			l.queue = append(l.queue, x)
+			l.queue.push(x)
 			l.waiting += x.size
 		}
 	case observe.VerdictWait:
@@ -75,30 +76,24 @@ func (l *ledger) admitLocked(x *execution) decision {
 	case observe.VerdictBusy, observe.VerdictConflict:
 		l.totals.Refused++
 	}
-	d.queued, d.running = len(l.queue), l.running
+	d.queued, d.running = l.queue.len(), l.running
 	return d
 }
 
 // judgeLocked is the table of what is known of a req_id.
 func (l *ledger) judgeLocked(x *execution) decision {
-	var dying bool
-	if other := l.inflight[x.reqID]; other != nil {
-		if other.session != x.session {
-			dying = true
-			other = other.heir
-		}
-		if other != nil && other.session == x.session {
-			if other.fingerprint == x.fingerprint {
-				return decision{verdict: observe.VerdictJoin}
-			}
-			l.finished.counts.Conflicts++
-			return decision{verdict: observe.VerdictConflict, answer: outcome{
-				kind:    observe.OutcomeRefused,
-				message: "req_id conflict: another exec is in flight under this req_id",
-			}}
-		}
-	}
+	rival := l.inflight[x.reqID]
+	dying := rival != nil && rival.session != x.session // it is left over from an earlier session
 	if dying {
+		rival = rival.heir // which, if there is one, is of this session
+	}
+	switch {
+	case rival != nil && rival.fingerprint == x.fingerprint:
+		return decision{verdict: observe.VerdictJoin}
+	case rival != nil:
+		l.finished.counts.Conflicts++
+		return decision{verdict: observe.VerdictConflict, answer: conflict()}
+	case dying:
 		return l.roomLocked(x, decision{verdict: observe.VerdictWait})
 	}
 	o, same, collided := l.finished.replay(x.reqID, x.fingerprint)
@@ -108,6 +103,20 @@ func (l *ledger) judgeLocked(x *execution) decision {
 	return l.roomLocked(x, decision{verdict: observe.VerdictRun, collided: collided})
 }
 
+// refuse answers a frame that cannot be run, whatever else is known. Under a
+// req_id in flight that is one more case of two callers with one number.
+func (l *ledger) refuse(x *execution, o outcome) decision {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.totals.Refused++
+	d := decision{verdict: observe.VerdictRefused, answer: o, judged: x.judged, queued: l.queue.len(), running: l.running}
+	if rival := l.inflight[x.reqID]; rival != nil && rival.session == x.session {
+		l.finished.counts.Conflicts++
+		d.verdict, d.answer = observe.VerdictConflict, conflict()
+	}
+	return d
+}
+
 // roomLocked lets d stand if there is room for x to wait.
 func (l *ledger) roomLocked(x *execution, d decision) decision {
 	switch {
@@ -115,7 +124,7 @@ func (l *ledger) roomLocked(x *execution, d decision) decision {
 		return decision{verdict: observe.VerdictBusy, answer: busy("draining")}
 	case d.verdict == observe.VerdictRun && l.running < l.slots:
 		return d
-	case d.verdict == observe.VerdictRun && len(l.queue) >= queueLen:
+	case d.verdict == observe.VerdictRun && l.queue.len() >= queueLen:
 		return decision{verdict: observe.VerdictBusy, answer: busy("queue full")}
 	case l.waiting+x.size > queueBytes:
 		return decision{verdict: observe.VerdictBusy, answer: busy("queue bytes")}
@@ -131,8 +140,8 @@ func (l *ledger) finish(x *execution, o outcome) (next, heir *execution, waited 
 	defer l.mu.Unlock()
 	l.forgetLocked(x, o)
 	l.running--
-	if len(l.queue) > 0 {
-		next = pop(&l.queue)
+	if l.queue.len() > 0 {
+		next = l.queue.pop()
 		next.state = observe.StateSpawning
 		l.waiting -= next.size
 		l.running++
@@ -142,7 +151,7 @@ func (l *ledger) finish(x *execution, o outcome) (next, heir *execution, waited 
 		waited, heir.judged = heir.judged, make(chan struct{})
 		if o.kind == observe.OutcomeUncontained {
 			l.totals.Refused++
-			d = decision{verdict: observe.VerdictRefused, answer: o}
+			d = decision{verdict: observe.VerdictRefused, answer: o, judged: heir.judged}
 		} else {
 			d = l.admitLocked(heir)
 		}
@@ -160,6 +169,10 @@ func (l *ledger) forgetLocked(x *execution, o outcome) {
 	if o.remembered() {
 		l.finished.remember(x.reqID, x.fingerprint, o)
 	}
+	l.countLocked(o)
+}
+
+func (l *ledger) countLocked(o outcome) {
 	switch o.kind {
 	case observe.OutcomeTimeout:
 		l.totals.Timeouts++
@@ -197,7 +210,7 @@ func (l *ledger) abort(reqID uint64, s *session, wish observe.AbortRequested) (x
 	if x.state != observe.StateQueued {
 		return x, false
 	}
-	l.queue = slices.DeleteFunc(l.queue, func(q *execution) bool { return q == x })
+	l.queue.remove(func(q *execution) bool { return q == x })
 	l.waiting -= x.size
 	l.forgetLocked(x, outcome{kind: observe.OutcomeAbort})
 	l.checkIdleLocked()
@@ -215,18 +228,19 @@ func (l *ledger) drop(s *session, o outcome) (unbegun []*execution, running int)
 
 func (l *ledger) dropLocked(s *session, o outcome) (unbegun []*execution, running int) {
 	mine := func(x *execution) bool { return s == nil || x.session == s }
-	for _, x := range l.queue {
+	for _, x := range l.queue.all() {
 		if mine(x) {
 			l.waiting -= x.size
 			l.forgetLocked(x, o)
 			unbegun = append(unbegun, x)
 		}
 	}
-	l.queue = slices.DeleteFunc(l.queue, mine)
+	l.queue.remove(mine)
 	for _, x := range l.inflight {
 		if heir := x.heir; heir != nil && mine(heir) {
 			x.heir = nil
 			l.waiting -= heir.size
+			l.countLocked(o)
 			unbegun = append(unbegun, heir)
 		}
 		if x.state != observe.StateQueued && mine(x) {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"testing"
 
 	"execworker/daemon/observe"
@@ -137,8 +138,8 @@ func TestAbortOfAQueuedExecFreesItsPlace(t *testing.T) {
 	if x, _ := l.abort(1, s, observe.AbortRequested{}); x != nil {
 		t.Error("it can be aborted twice")
 	}
-	if len(l.queue) != 0 || l.waiting != 0 {
-		t.Errorf("%d in the queue with %d bytes", len(l.queue), l.waiting)
+	if l.queue.len() != 0 || l.waiting != 0 {
+		t.Errorf("%d in the queue with %d bytes", l.queue.len(), l.waiting)
 	}
 }
 
@@ -176,9 +177,10 @@ func TestRedeliveryWaitsForADyingRun(t *testing.T) {
 			if d := l.admit(newX(now, 1, "b")); d.verdict != observe.VerdictConflict {
 				t.Errorf("another exec beside the waiting one: %s", d.verdict)
 			}
-			_, got, _, d := l.finish(dying, test.outcome)
-			if got != heir {
-				t.Fatalf("heir is %v", got)
+			first := heir.judged
+			_, got, waited, d := l.finish(dying, test.outcome)
+			if got != heir || waited != first || d.judged == first || d.judged != heir.judged {
+				t.Fatalf("heir is %v; its two verdicts must have a channel each", got)
 			}
 			wantVerdict(t, d, test.verdict, test.message)
 			if l.waiting != 0 {
@@ -213,8 +215,8 @@ func TestDropTakesOutWhatHasNotBegun(t *testing.T) {
 	if len(unbegun) != 1 || unbegun[0] != mine || running != 1 {
 		t.Errorf("dropped %v, %d run", unbegun, running)
 	}
-	if len(l.queue) != 1 || l.queue[0] != others {
-		t.Errorf("the queue is %v", l.queue)
+	if left := l.queue.all(); len(left) != 1 || left[0] != others {
+		t.Errorf("the queue is %v", left)
 	}
 }
 
@@ -237,6 +239,23 @@ func TestDrainRefusesNewExecsAndTellsWhenIdle(t *testing.T) {
 	l.finish(running, exited)
 	<-idle
 	wantVerdict(t, l.admit(newX(s, 1, "a")), observe.VerdictReplay, "")
+}
+
+func TestAnExitWithoutACodeIsNotRemembered(t *testing.T) {
+	l, s := newLedger(1), &session{}
+	x := newX(s, 1, "a")
+	l.admit(x)
+	l.finish(x, outcome{kind: observe.OutcomeExit, code: -1})
+	wantVerdict(t, l.admit(newX(s, 1, "a")), observe.VerdictRun, "")
+}
+
+func TestAFrameThatCannotBeRunIsRefusedOrInConflict(t *testing.T) {
+	l, s := newLedger(1), &session{}
+	bad := refused(errors.New("invalid frame"))
+	wantVerdict(t, l.refuse(newX(s, 1, "a"), bad), observe.VerdictRefused, "invalid frame")
+	l.admit(newX(s, 1, "a"))
+	wantVerdict(t, l.refuse(newX(s, 1, "a"), bad), observe.VerdictConflict, conflict().message)
+	wantVerdict(t, l.refuse(newX(&session{}, 1, "a"), bad), observe.VerdictRefused, "invalid frame")
 }
 
 func TestDedupForgetsTheLeastRecentlyUsed(t *testing.T) {

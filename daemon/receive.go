@@ -24,6 +24,9 @@ func (s *session) receive(stream grpc.ClientStream) error {
 			return fmt.Errorf("receive: %w", err)
 		}
 		s.note(func(r *observe.Session) { r.FramesIn++; r.LastRecvAt = time.Now() })
+		if s.closing.Load() {
+			continue // nobody would send an answer: for the relay it was never read
+		}
 		switch msg := in.frame.GetMsg().(type) {
 		case *sandboxv1.ServerFrame_Exec:
 			s.note(func(*observe.Session) { s.asked = true })
@@ -43,8 +46,11 @@ func (s *session) receive(stream grpc.ClientStream) error {
 // exec admits an Exec frame, or answers it at once.
 func (s *session) exec(req *sandboxv1.Exec, malformed error) {
 	x := newExecution(s, req)
+	if malformed == nil {
+		malformed = checkKey(req.GetWorkspaceKey())
+	}
 	if malformed != nil {
-		s.reply(x, decision{verdict: observe.VerdictRefused, answer: invalid(malformed)})
+		s.reply(x, s.d.ledger.refuse(x, refused(malformed)))
 		return
 	}
 	s.reply(x, s.d.ledger.admit(x))
@@ -58,20 +64,23 @@ func (s *session) reply(x *execution, v decision) {
 	})
 	switch v.verdict {
 	case observe.VerdictRun, observe.VerdictWait:
-		if x.lane == nil { // else it has waited
-			x.lane = s.sender.lane(x.reqID)
-		}
 	case observe.VerdictJoin:
-		x.cancel(nil)
+		x.cancel(errOver)
 	default:
-		x.cancel(nil)
-		if !s.sender.answer(v.answer.frame(x.reqID)) {
-			s.end(errWedged)
-		}
+		x.cancel(errOver)
+		s.answer(v.answer.frame(x.reqID))
 	}
-	close(x.judged)
+	close(v.judged)
 	if v.start {
 		s.d.slots.Go(func() { s.d.slot(x) })
+	}
+}
+
+// answer queues a frame of an exec that never ran. A relay that takes no more
+// of them is left.
+func (s *session) answer(f *sandboxv1.WorkerFrame) {
+	if !s.sender.answer(f) {
+		s.end(errWedged)
 	}
 }
 
@@ -90,11 +99,13 @@ func (d *Daemon) abort(reqID uint64, s *session, wish observe.AbortRequested) bo
 		return false
 	}
 	wish.Exec = x.exec
-	x.event(wish)
+	cause := errAborted{wish}
 	if unbegun {
-		x.conclude(x.stopped(errAborted{wish}))
+		<-x.judged
+		x.reportAbort(cause)
+		x.conclude(x.stopped(cause))
 	} else {
-		x.cancel(errAborted{wish})
+		x.cancel(cause) // the slot reports it, if it comes in time
 	}
 	return true
 }

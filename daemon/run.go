@@ -22,7 +22,7 @@ func (d *Daemon) slot(x *execution) {
 // run takes x from its slot to its terminal frame and returns what has the slot
 // next.
 func (d *Daemon) run(x *execution) (next *execution) {
-	defer x.cancel(nil)
+	defer x.cancel(errOver)
 	taken := time.Now()
 	r := observe.Receipt{Exec: x.exec, ExitCode: -1, Collided: x.collided}
 	r.Phases.Queue = taken.Sub(x.exec.ReceivedAt)
@@ -32,19 +32,30 @@ func (d *Daemon) run(x *execution) (next *execution) {
 	workspace, run, err := d.start(x)
 	if err != nil {
 		o = spawnFailed(err)
-		if x.ctx.Err() != nil {
-			o = x.stopped(context.Cause(x.ctx))
+		if cause := context.Cause(x.ctx); cause != nil {
+			x.reportAbort(cause)
+			o = x.stopped(cause)
 		}
 		workspace.release()
 	} else {
 		r.Phases.Spawn = run.StartedAt().Sub(taken)
 		o = x.follow(run, &r)
 	}
+	if x.kept != nil {
+		x.lane.flush(x.kept.take(), x.waiting[0])
+	} else {
+		x.lane.flush([2][]*runner.Slab{}, x.waiting[0])
+	}
+	// Recorded first, then sent: a frame that is lost with its session is
+	// replayed, and a redelivery that comes right behind it is not a join.
 	next, heir, waited, verdict := d.ledger.finish(x, o)
-	x.end(o, r)
+	if !x.lane.end(o.frame(x.reqID)) {
+		x.session.end(errWedged)
+	}
+	x.close(o, r)
 	if run != nil {
 		d.after.Go(func() {
-			d.survivors.follow(x, run)
+			d.survivors.follow(x, run, o.kind == observe.OutcomeUncontained)
 			workspace.release()
 		})
 	}
@@ -93,16 +104,17 @@ func (x *execution) follow(run *runner.Run, r *observe.Receipt) outcome {
 	r.SystemCPU = time.Duration(res.Exit.Rusage.Stime.Nano())
 	r.MaxRSSBytes = res.Exit.Rusage.Maxrss << 10 // getrusage(2): in KiB
 	r.ReadBlocks, r.WriteBlocks = res.Exit.Rusage.Inblock, res.Exit.Rusage.Oublock
-	r.Containment.Level = x.d.owner.Level()
-	if res.Cause != nil {
-		r.Containment = x.d.containment(res.Sweep)
-	}
-	if res.Exit.Signal == 0 {
+	r.Containment = x.d.containment(res.Sweep)
+	switch {
+	case !res.Reaped: // it is not contained
+	case res.Exit.Signal == 0:
 		r.ExitCode = res.Exit.Code
-	} else {
+	default:
 		r.Signal = unix.SignalName(res.Exit.Signal)
 	}
-	return x.outcome(res)
+	o := x.outcome(res)
+	o.truncated = x.kept.truncated()
+	return o
 }
 
 // outcome decides by what was done.
@@ -112,30 +124,26 @@ func (x *execution) outcome(res runner.Result) outcome {
 		o := notContained(len(res.Sweep.Left))
 		o.by = endedBy(res.Cause)
 		return o
+	case x.lane.lost(): // the drain did not wait for the relay to take it
+		return x.stopped(errDrained{})
 	case res.ByItself && res.Exit.Signal != 0:
 		return outcome{kind: observe.OutcomeSignal, by: observe.EndedByUnknown}
 	case res.ByItself:
-		return outcome{kind: observe.OutcomeExit, by: observe.EndedBySelf, code: res.Exit.Code, truncated: x.kept.truncated()}
+		return outcome{kind: observe.OutcomeExit, by: observe.EndedBySelf, code: res.Exit.Code}
 	}
 	return x.stopped(res.Cause)
 }
 
-// end sends the terminal frame, behind the output, and closes the receipt. The
-// ledger knows of the outcome already: a frame that is lost with its session is
-// replayed from there.
-func (x *execution) end(o outcome, r observe.Receipt) {
+// close fills the rest of the receipt in, files it and reports the end.
+func (x *execution) close(o outcome, r observe.Receipt) {
 	m := &x.meter
 	if x.kept != nil {
-		slabs := x.kept.take()
-		m.chunks.Store(int64(len(slabs[0]) + len(slabs[1])))
 		r.StdoutCut, r.StderrCut = x.kept.streams[0].cut, x.kept.streams[1].cut
-		x.lane.close(o.frame(x.reqID), slabs[:]...)
-	} else {
-		x.lane.close(o.frame(x.reqID))
+		m.chunks.Store(x.kept.chunks)
 	}
-	r.Outcome, r.EndedBy, r.Error, r.EndedAt = o.kind, o.by, o.message, time.Now()
+	r.Outcome, r.EndedBy, r.Reason, r.Error, r.EndedAt = o.kind, o.by, o.reason, o.message, time.Now()
 	r.StdoutBytes, r.StderrBytes, r.Chunks = m.stdout.Load(), m.stderr.Load(), m.chunks.Load()
-	r.Phases.SendBlocked = time.Duration(m.blocked.Load())
+	r.Phases.SendBlocked, _ = m.sendBlocked()
 	if at := m.firstByteAt.Load(); at != 0 {
 		r.Phases.FirstByte = time.Duration(at - r.StartedAt.UnixNano())
 	}
@@ -143,12 +151,13 @@ func (x *execution) end(o outcome, r observe.Receipt) {
 	x.event(observe.Ended{Receipt: r})
 }
 
-// conclude ends an exec that never began: aborted, lost or refused while it
+// conclude answers an exec that never began: aborted, lost or refused while it
 // waited. The ledger has let go of it.
 func (x *execution) conclude(o outcome) {
 	<-x.judged
-	x.end(o, observe.Receipt{Exec: x.exec, ExitCode: -1, Phases: observe.Phases{Queue: time.Since(x.exec.ReceivedAt)}})
-	x.cancel(nil)
+	x.session.answer(o.frame(x.reqID))
+	x.close(o, observe.Receipt{Exec: x.exec, ExitCode: -1, Phases: observe.Phases{Queue: time.Since(x.exec.ReceivedAt)}})
+	x.cancel(errOver)
 	x.request = nil
 }
 

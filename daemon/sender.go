@@ -10,14 +10,16 @@ const (
 	// laneChunks bounds what one exec may have waiting to be sent, in slabs of
 	// 32 KiB. Past it the exec's readers wait, and with them the command.
 	laneChunks = 16
-	// maxAnswers bounds the answers that belong to no lane. A relay that asks
-	// on but takes no answers is wedged, and its session ends.
+	// maxAnswers bounds the terminal frames that wait, and apart from them the
+	// answers to what never ran. A relay that asks on but takes neither is
+	// wedged, and its session ends.
 	maxAnswers = 1024
 )
 
 // sender decides what a session sends next. One goroutine calls next and sends;
-// everybody else hands in. Terminal frames and answers go first, then the lanes take turns, one
-// chunk each: an exec that floods delays another by one chunk a turn.
+// everybody else hands in. Terminal frames and answers go first, then the lanes
+// take turns, one chunk each: an exec that floods delays another by one chunk a
+// turn.
 //
 // It is of one session: nothing that was handed in is ever sent on a later one.
 type sender struct {
@@ -25,30 +27,27 @@ type sender struct {
 
 	mu        sync.Mutex // guards all below, and the lanes
 	heartbeat bool
-	terminals []*sandboxv1.WorkerFrame // of lanes whose chunks are sent: as many as execs in flight
-	answers   []*sandboxv1.WorkerFrame // refusals and replays, which have no lane
-	turns     []*lane                  // that have chunks, in order
-	lanes     map[*lane]struct{}
-	closing   bool // no more is coming: next ends when all is sent
-	dead      bool // the session is over: drop everything
+	terminals queue[*sandboxv1.WorkerFrame] // of lanes whose chunks are sent
+	answers   queue[*sandboxv1.WorkerFrame] // to what never ran
+	turns     queue[*lane]                  // that have chunks
+	closing   bool                          // no more is coming: next ends when all is sent
+	dead      bool                          // the session is over: drop everything
 }
 
-func newSender() *sender {
-	return &sender{wake: make(chan struct{}, 1), lanes: make(map[*lane]struct{})}
-}
+func newSender() *sender { return &sender{wake: make(chan struct{}, 1)} }
 
-// answer queues a frame that belongs to no running exec. It is false when there
-// is no room for even that.
+// answer queues a frame of an exec that never ran. It is false when there is no
+// room for even that.
 func (s *sender) answer(f *sandboxv1.WorkerFrame) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.dead {
+	if s.dead || f == nil {
 		return true // nobody is there to be wedged
 	}
-	if len(s.answers) >= maxAnswers {
+	if s.answers.len() >= maxAnswers {
 		return false
 	}
-	s.answers = append(s.answers, f)
+	s.answers.push(f)
 	s.signal()
 	return true
 }
@@ -72,28 +71,20 @@ func (s *sender) next() (frame any, done bool) {
 	case s.heartbeat:
 		s.heartbeat = false
 		return heartbeatFrame(), false
-	case len(s.terminals) > 0:
-		return pop(&s.terminals), false
-	case len(s.answers) > 0:
-		return pop(&s.answers), false
-	case len(s.turns) > 0:
-		l := pop(&s.turns)
+	case s.terminals.len() > 0:
+		return s.terminals.pop(), false
+	case s.answers.len() > 0:
+		return s.answers.pop(), false
+	case s.turns.len() > 0:
+		l := s.turns.pop()
 		c := l.takeLocked()
-		if len(l.chunks) > 0 {
-			s.turns = append(s.turns, l)
-		} else if l.terminal != nil {
-			s.leaveLocked(l)
+		if l.chunks.len() > 0 {
+			s.turns.push(l)
 		}
+		l.leaveLocked()
 		return c, false
 	}
 	return nil, s.closing
-}
-
-// leaveLocked ends a lane: all its chunks are sent, so its terminal frame is
-// next.
-func (s *sender) leaveLocked(l *lane) {
-	delete(s.lanes, l)
-	s.terminals = append(s.terminals, l.terminal)
 }
 
 // finish lets next be done once everything that was handed in is sent.
@@ -104,15 +95,15 @@ func (s *sender) finish() {
 	s.signal()
 }
 
-// kill drops everything and frees everybody who waits for room.
+// kill drops everything and frees everybody who waits.
 func (s *sender) kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dead = true
-	for l := range s.lanes {
+	for _, l := range s.turns.all() { // whoever waits has chunks
 		l.dropLocked()
 	}
-	s.lanes, s.turns, s.terminals, s.answers = nil, nil, nil, nil
+	s.turns, s.terminals, s.answers = queue[*lane]{}, queue[*sandboxv1.WorkerFrame]{}, queue[*sandboxv1.WorkerFrame]{}
 	s.signal()
 }
 
@@ -121,13 +112,4 @@ func (s *sender) signal() {
 	case s.wake <- struct{}{}:
 	default:
 	}
-}
-
-// pop takes the first element of a queue.
-func pop[T any](queue *[]T) T {
-	var zero T
-	first := (*queue)[0]
-	(*queue)[0] = zero // do not keep it alive
-	*queue = (*queue)[1:]
-	return first
 }

@@ -59,7 +59,7 @@ func TestLanesTakeTurns(t *testing.T) {
 		flood.put(runner.Stream(1+i%2), slabOf(fmt.Sprint("f", i)), never)
 	}
 	quiet.put(runner.Stdout, slabOf("q"), never)
-	quiet.close(endFrame(2, 0, false))
+	quiet.end(endFrame(2, 0, false))
 	wantSent(t, s, "1:f0", "2:q", "2 end", "1:f1", "1:f2")
 }
 
@@ -68,11 +68,8 @@ func TestTerminalFrameFollowsItsOwnChunks(t *testing.T) {
 	l := s.lane(1)
 	l.put(runner.Stdout, slabOf("a"), never)
 	l.put(runner.Stderr, slabOf("b"), never)
-	l.close(endFrame(1, 0, false))
+	l.end(endFrame(1, 0, false))
 	wantSent(t, s, "1:a", "1:b", "1 end")
-	if len(s.lanes) != 0 {
-		t.Error("the lane is still there")
-	}
 }
 
 func TestAnswersDoNotWaitBehindOutput(t *testing.T) {
@@ -80,7 +77,7 @@ func TestAnswersDoNotWaitBehindOutput(t *testing.T) {
 	l, done := s.lane(1), s.lane(2)
 	l.put(runner.Stdout, slabOf("a"), never)
 	s.answer(errorFrame(3, "busy: queue full"))
-	done.close(endFrame(2, 0, false))
+	done.end(endFrame(2, 0, false))
 	s.beat()
 	wantSent(t, s, "heartbeat", "2 end", "3 busy: queue full", "1:a")
 }
@@ -108,8 +105,8 @@ func TestGatheringKeepsChunksWithinTheirSize(t *testing.T) {
 	l.put(runner.Stdout, slabOf(string(whole[1:])), never)
 	l.put(runner.Stdout, slabOf("a"), never) // fits exactly
 	l.put(runner.Stdout, slabOf("b"), never)
-	if n := len(l.chunks); n != 2 || len(*l.chunks[0].slab) != runner.SlabSize {
-		t.Errorf("%d chunks, the first of %d bytes", n, len(*l.chunks[0].slab))
+	if all := l.chunks.all(); len(all) != 2 || len(*all[0].slab) != runner.SlabSize {
+		t.Errorf("%d chunks, the first of %d bytes", len(all), len(*all[0].slab))
 	}
 }
 
@@ -159,7 +156,8 @@ func TestTheEndOfASessionFreesEverybody(t *testing.T) {
 		synctest.Wait()
 		s.kill()
 		<-done
-		l.close(endFrame(1, 0, false), []*runner.Slab{slabOf("late")})
+		l.flush([2][]*runner.Slab{{slabOf("late")}}, never)
+		l.end(endFrame(1, 0, false))
 		s.lane(2).put(runner.Stdout, slabOf("late"), never)
 		if f, over := s.next(); f != nil || !over {
 			t.Errorf("sends %v after its end", f)
@@ -168,14 +166,42 @@ func TestTheEndOfASessionFreesEverybody(t *testing.T) {
 }
 
 func TestKeptOutputIsSentStdoutFirst(t *testing.T) {
-	s := newSender()
-	l := s.lane(1)
-	k := new(kept)
-	k.put(runner.Stderr, slabOf("err"))
-	k.put(runner.Stdout, slabOf("out"))
-	all := k.take()
-	l.close(endFrame(1, 0, false), all[:]...)
-	wantSent(t, s, "1:out", "1:err", "1 end")
+	synctest.Test(t, func(t *testing.T) {
+		s := newSender()
+		l := s.lane(1)
+		k := new(kept)
+		k.put(runner.Stderr, slabOf("err"))
+		k.put(runner.Stdout, slabOf("out"))
+		go func() {
+			l.flush(k.take(), never)
+			l.end(endFrame(1, 0, false))
+		}()
+		synctest.Wait()
+		wantSent(t, s, "1:out", "1:err")
+		synctest.Wait()
+		wantSent(t, s, "1 end")
+	})
+}
+
+func TestAnExecKeepsItsSlotUntilItsOutputIsOnItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSender()
+		l := s.lane(1)
+		l.put(runner.Stdout, slabOf("a"), never)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			l.flush([2][]*runner.Slab{}, never)
+		}()
+		synctest.Wait()
+		select {
+		case <-done:
+			t.Error("flushed with a chunk unsent")
+		default:
+		}
+		s.next()
+		<-done
+	})
 }
 
 func TestKeptOutputIsCappedAndTheCutIsCounted(t *testing.T) {
@@ -188,8 +214,12 @@ func TestKeptOutputIsCappedAndTheCutIsCounted(t *testing.T) {
 	}
 	k.put(runner.Stderr, slabOf("e"))
 	total := 0
-	for _, slab := range k.take()[0] {
+	slabs := k.take()[0]
+	for _, slab := range slabs {
 		total += len(*slab)
+	}
+	if len(slabs) != keptMost/runner.SlabSize {
+		t.Errorf("%d slabs are held for it", len(slabs))
 	}
 	if total != keptMost || int(k.streams[0].cut) != put-keptMost {
 		t.Errorf("kept %d and cut %d of %d", total, k.streams[0].cut, put)
@@ -209,15 +239,19 @@ func TestASenderThatTakesNoAnswersIsWedged(t *testing.T) {
 	if s.answer(errorFrame(0, "busy")) {
 		t.Error("there is no bound")
 	}
-	s.lane(5).close(endFrame(5, 0, false))
-	if f, _ := s.next(); name(f) != "5 end" {
-		t.Errorf("a terminal frame has no room of its own: %s came first", name(f))
+	for i := range uint64(maxAnswers) {
+		if !s.lane(i).end(endFrame(i, 0, false)) {
+			t.Fatalf("a terminal frame has no room of its own: none for number %d", i)
+		}
+	}
+	if s.lane(0).end(endFrame(0, 0, false)) {
+		t.Error("there is no bound for terminal frames")
 	}
 }
 
 func TestFinishSendsEverythingFirst(t *testing.T) {
 	s := newSender()
-	s.lane(1).close(endFrame(1, 0, false))
+	s.lane(1).end(endFrame(1, 0, false))
 	s.finish()
 	if f, done := s.next(); done || name(f) != "1 end" {
 		t.Errorf("done %v with %v", done, f)
@@ -240,7 +274,11 @@ func TestAShutLaneSendsWhatItHasAndTakesNoMore(t *testing.T) {
 		synctest.Wait()
 		l.shutOff()
 		<-done
-		l.close(endFrame(1, 0, false))
+		if !l.lost() {
+			t.Error("it does not say that output was dropped")
+		}
+		l.flush([2][]*runner.Slab{}, never)
+		l.end(endFrame(1, 0, false))
 		if sent := send(s); len(sent) != laneChunks+1 || sent[laneChunks] != "1 end" {
 			t.Errorf("sent %d frames", len(sent))
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"execworker/daemon/observe"
@@ -36,6 +37,8 @@ type session struct {
 	sender *sender
 	ctx    context.Context // ends with the session; its cause says why
 	end    context.CancelCauseFunc
+
+	closing atomic.Bool // nothing that is read from now on will be answered
 
 	mu     sync.Mutex
 	record observe.Session
@@ -98,8 +101,10 @@ func (s *session) open(conn *grpc.ClientConn) (grpc.ClientStream, error) {
 		return nil, err
 	}
 	opened := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() { s.watchOpening(opened) })
+	defer watch.Wait()
 	defer close(opened)
-	go s.watchOpening(opened)
 	ctx := metadata.AppendToOutgoingContext(s.ctx, "authorization", "Bearer "+token)
 	stream, err := conn.NewStream(ctx, &sandboxv1.SandboxWorker_ServiceDesc.Streams[0], sandboxv1.SandboxWorker_Attach_FullMethodName)
 	if err != nil {
@@ -109,8 +114,8 @@ func (s *session) open(conn *grpc.ClientConn) (grpc.ClientStream, error) {
 	if err := stream.SendMsg(helloFrame(s.d.cfg.hello(s.d.capabilities))); err != nil {
 		return nil, s.cause(streamError(stream, err))
 	}
-	record := s.note(func(r *observe.Session) { r.HelloAt = time.Now(); r.FramesOut++ })
-	s.d.observer.Event(s.ctx, observe.Attached{Session: record})
+	s.note(func(r *observe.Session) { r.HelloAt = time.Now(); r.FramesOut++ })
+	s.d.observer.Event(s.ctx, observe.Attached{Session: s.snapshot()})
 	return stream, nil
 }
 
@@ -154,6 +159,11 @@ func (s *session) send(stream grpc.ClientStream) error {
 	defer heart.Stop()
 	for {
 		for {
+			select {
+			case <-heart.C: // also while there is always something to send
+				s.sender.beat()
+			default:
+			}
 			frame, done := s.sender.next()
 			if done {
 				return stream.CloseSend()
@@ -181,6 +191,7 @@ func (s *session) send(stream grpc.ClientStream) error {
 
 // finish lets the last frames out and hangs up.
 func (s *session) finish() {
+	s.closing.Store(true)
 	s.sender.finish()
 	timer := time.NewTimer(closeWait)
 	defer timer.Stop()
@@ -191,21 +202,27 @@ func (s *session) finish() {
 	}
 }
 
-func (s *session) note(change func(*observe.Session)) observe.Session {
+// note changes the record.
+func (s *session) note(change func(*observe.Session)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.record)
+}
+
+func (s *session) snapshot() observe.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.record
 }
 
 func (s *session) sent(frame any) {
 	f, _ := frame.(*sandboxv1.WorkerFrame)
-	s.note(func(r *observe.Session) {
-		r.FramesOut++
-		if f.GetHeartbeat() != nil {
-			r.HeartbeatAt = time.Now()
-		}
-	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record.FramesOut++
+	if f.GetHeartbeat() != nil {
+		s.record.HeartbeatAt = time.Now()
+	}
 }
 
 // endReason is one short phrase for how a session ended.
@@ -217,7 +234,7 @@ func endReason(r observe.Session, err error) string {
 		return "egress wedged"
 	case r.HelloAt.IsZero():
 		return "attach failed"
-	case errors.Is(err, io.EOF) && r.FramesIn == 0:
+	case errors.Is(err, io.EOF) && !r.Healthy && r.FramesIn == 0:
 		return "refused or duplicate sandbox_id"
 	case errors.Is(err, io.EOF):
 		return "relay ended the stream"

@@ -7,12 +7,17 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"execworker/daemon/observe"
+	"execworker/daemon/runner"
+	sandboxv1 "execworker/proto/sandbox/v1"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -71,6 +76,7 @@ func TestEndReasons(t *testing.T) {
 	}{
 		{observe.Session{}, errDialTimeout, "attach failed"},
 		{hello, io.EOF, "refused or duplicate sandbox_id"},
+		{observe.Session{HelloAt: time.Unix(1, 0), Healthy: true}, io.EOF, "relay ended the stream"},
 		{served, io.EOF, "relay ended the stream"},
 		{served, errFinished, "shutdown"},
 		{served, errWedged, "egress wedged"},
@@ -115,10 +121,13 @@ func proxyOnce(t *testing.T, answer string) (addr string, request <-chan string)
 	return l.Addr().String(), requests
 }
 
+func through(proxy string) Relay {
+	return Relay{Proxy: func(*url.URL) (*url.URL, error) { return url.Parse("http://" + proxy) }}
+}
+
 func TestDialGoesThroughTheProxy(t *testing.T) {
 	addr, request := proxyOnce(t, "HTTP/1.1 200 fine\r\nX-A: b\r\n\r\nearly")
-	t.Setenv("HTTPS_PROXY", "http://user:secret@"+addr)
-	conn, err := dialTCP(t.Context(), "relay.example:8443")
+	conn, err := through("user:secret@"+addr).dialTCP(t.Context(), "relay.example:8443")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,8 +146,7 @@ func TestDialGoesThroughTheProxy(t *testing.T) {
 
 func TestAProxyThatRefusesIsNamed(t *testing.T) {
 	addr, _ := proxyOnce(t, "HTTP/1.1 403 no\r\n\r\n")
-	t.Setenv("HTTPS_PROXY", "http://"+addr)
-	_, err := dialTCP(t.Context(), "relay.example:8443")
+	_, err := through(addr).dialTCP(t.Context(), "relay.example:8443")
 	if err == nil || !strings.Contains(err.Error(), `proxy: CONNECT relay.example:8443: answered "HTTP/1.1 403 no"`) {
 		t.Errorf("got %v", err)
 	}
@@ -150,7 +158,6 @@ func TestASilentProxyEndsWithTheContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	t.Setenv("HTTPS_PROXY", "http://"+l.Addr().String())
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		if conn, err := l.Accept(); err == nil {
@@ -158,7 +165,50 @@ func TestASilentProxyEndsWithTheContext(t *testing.T) {
 			cancel()
 		}
 	}()
-	if _, err := dialTCP(ctx, "relay.example:8443"); err == nil || errors.Is(err, io.EOF) {
+	if _, err := through(l.Addr().String()).dialTCP(ctx, "relay.example:8443"); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// slowStream takes one frame a millisecond and counts heartbeats.
+type slowStream struct {
+	grpc.ClientStream
+	beats []time.Time
+}
+
+func (s *slowStream) SendMsg(m any) error {
+	time.Sleep(time.Millisecond)
+	if f, ok := m.(*sandboxv1.WorkerFrame); ok && f.GetHeartbeat() != nil {
+		s.beats = append(s.beats, time.Now())
+	}
+	return nil
+}
+
+func (s *slowStream) CloseSend() error { return nil }
+
+func TestHeartbeatsKeepTheirIntervalUnderAFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &session{sender: newSender()}
+		s.ctx, s.end = context.WithCancelCause(t.Context())
+		flood := s.sender.lane(1)
+		go func() {
+			slab := runner.NewSlab()
+			for s.ctx.Err() == nil {
+				*slab = append(*slab, make([]byte, runner.SlabSize)...)
+				slab = flood.put(runner.Stdout, slab, never)
+			}
+		}()
+		stream := new(slowStream)
+		sent := make(chan error)
+		go func() { sent <- s.send(stream) }()
+		time.Sleep(61 * time.Second)
+		s.sender.kill()
+		s.end(errFinished)
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+		if len(stream.beats) != 4 {
+			t.Errorf("%d heartbeats in a minute", len(stream.beats))
+		}
+	})
 }

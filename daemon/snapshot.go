@@ -16,7 +16,7 @@ func (d *Daemon) Inflight() []observe.Inflight {
 	l.mu.Lock()
 	list := make([]observe.Inflight, 0, len(l.inflight))
 	for _, x := range l.inflight {
-		list = append(list, x.snapshotLocked(slices.Index(l.queue, x)+1))
+		list = append(list, x.snapshotLocked(slices.Index(l.queue.all(), x)+1))
 		if x.heir != nil {
 			list = append(list, x.heir.snapshotLocked(0))
 		}
@@ -36,7 +36,6 @@ func (x *execution) snapshotLocked(position int) observe.Inflight {
 		StdoutBytes:   m.stdout.Load(),
 		StderrBytes:   m.stderr.Load(),
 		Chunks:        m.chunks.Load(),
-		SendBlocked:   time.Duration(m.blocked.Load()),
 		Abort:         x.abort,
 	}
 	if at := m.startedAt.Load(); at != 0 {
@@ -46,10 +45,7 @@ func (x *execution) snapshotLocked(position int) observe.Inflight {
 			s.LastOutputAt = time.Unix(0, m.lastByteAt.Load())
 		}
 	}
-	if from := m.blockedFrom.Load(); from != 0 {
-		s.SendWaiting = true
-		s.SendBlocked += time.Duration(time.Now().UnixNano() - from)
-	}
+	s.SendBlocked, s.SendWaiting = m.sendBlocked()
 	return s
 }
 
@@ -90,7 +86,7 @@ func (d *Daemon) Status() observe.Status {
 		QueueCap:     queueLen,
 	}
 	d.ledger.mu.Lock()
-	s.Running, s.Queued, s.Draining, s.Totals = d.ledger.running, len(d.ledger.queue), d.ledger.draining, d.ledger.totals
+	s.Running, s.Queued, s.Draining, s.Totals = d.ledger.running, d.ledger.queue.len(), d.ledger.draining, d.ledger.totals
 	s.Totals.Collisions = d.ledger.finished.counts.Collisions
 	d.ledger.mu.Unlock()
 	now, next := d.sessions.now()

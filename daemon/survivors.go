@@ -18,6 +18,7 @@ const survivorTrees = 32
 // that none of it lives on unlisted.
 type survivors struct {
 	receipts *history[observe.Receipt]
+	over     chan struct{} // closed by end: what is left now stays
 
 	mu    sync.Mutex
 	sweep bool                // keep none
@@ -28,12 +29,16 @@ type survivor struct {
 	exec  observe.Exec
 	run   *runner.Run
 	since time.Time
+	kept  bool // else it is being swept, or could not be
 }
 
-// follow returns when nothing of the run's tree is left. Looking for survivors
-// costs a look at the process table, so the tree is looked at some time after
-// its terminal frame, together with others.
-func (s *survivors) follow(x *execution, run *runner.Run) {
+// follow returns when nothing of the run's tree is left, or, after end, when
+// there is nothing more to be done about it. Looking for survivors costs a look
+// at the process table, so the tree is looked at some time after its terminal
+// frame, together with others.
+//
+// What a kill could not end is listed too, until it is gone, but is not kept.
+func (s *survivors) follow(x *execution, run *runner.Run, uncontained bool) {
 	tree := run.Tree()
 	<-tree.Settled()
 	select {
@@ -41,30 +46,39 @@ func (s *survivors) follow(x *execution, run *runner.Run) {
 		return
 	default:
 	}
-	found := processes(tree.Members())
-	if len(found) == 0 { // they have ended since
-		<-tree.Gone()
-		return
+	kept := s.add(x.exec, run, uncontained)
+	defer func() {
+		s.remove(x.exec.Seq)
+		x.event(observe.SurvivorsGone{Exec: x.exec})
+	}()
+	if !uncontained {
+		found := processes(tree.Members())
+		s.receipts.change(
+			func(r observe.Receipt) bool { return r.Exec.Seq == x.exec.Seq },
+			func(r *observe.Receipt) { r.Survivors, r.SurvivorsCut = found, !kept },
+		)
+		x.event(observe.SurvivorsFound{Exec: x.exec, Processes: found, Kept: kept})
+		if !kept {
+			tree.Sweep()
+		}
 	}
-	kept := s.add(x.exec, run)
-	s.receipts.change(
-		func(r observe.Receipt) bool { return r.Exec.Seq == x.exec.Seq },
-		func(r *observe.Receipt) { r.Survivors, r.SurvivorsCut = found, !kept },
-	)
-	x.event(observe.SurvivorsFound{Exec: x.exec, Processes: found, Kept: kept})
-	if !kept {
-		tree.Sweep()
+	select {
+	case <-tree.Gone():
+	case <-s.over:
 	}
-	<-tree.Gone()
-	s.remove(x.exec.Seq)
-	x.event(observe.SurvivorsGone{Exec: x.exec})
 }
 
-func (s *survivors) add(x observe.Exec, run *runner.Run) (kept bool) {
+func (s *survivors) add(x observe.Exec, run *runner.Run, uncontained bool) (kept bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kept = !s.sweep && len(s.trees) < survivorTrees
-	s.trees[x.Seq] = survivor{exec: x, run: run, since: time.Now()} // listed until it is gone, kept or not
+	trees := 0
+	for _, t := range s.trees {
+		if t.kept {
+			trees++
+		}
+	}
+	kept = !uncontained && !s.sweep && trees < survivorTrees
+	s.trees[x.Seq] = survivor{exec: x, run: run, since: time.Now(), kept: kept}
 	return kept
 }
 
@@ -110,7 +124,7 @@ func (s *survivors) directories() []string {
 }
 
 // end sweeps them all, side by side, and returns when that is done. What is
-// found after that is swept too.
+// found after that is swept by whoever finds it.
 func (s *survivors) end() {
 	s.mu.Lock()
 	s.sweep = true
@@ -120,4 +134,5 @@ func (s *survivors) end() {
 		wg.Go(func() { t.run.Tree().Sweep() })
 	}
 	wg.Wait()
+	close(s.over)
 }

@@ -43,14 +43,11 @@ func newWorkspaces(root string, idle time.Duration, o observe.Observer, occupied
 	return &workspaces{root: root, idle: idle, observer: o, occupied: occupied, users: make(map[string]int)}
 }
 
-// enter makes the directory of key if there is none, and keeps it from being
-// removed until its release.
+// enter makes the directory of key, which checkKey has passed, if there is
+// none, and keeps it from being removed until its release.
 func (w *workspaces) enter(key string) (*workspace, error) {
 	if key == "" {
 		return nil, nil
-	}
-	if err := checkKey(key); err != nil {
-		return nil, fmt.Errorf("invalid workspace_key: %w", err)
 	}
 	path := filepath.Join(w.root, key)
 	w.mu.Lock()
@@ -62,21 +59,29 @@ func (w *workspaces) enter(key string) (*workspace, error) {
 	return &workspace{all: w, key: key, path: path}, nil
 }
 
-// checkKey accepts what is one path segment and can be shown.
+// maxKey is the most bytes of a workspace_key: with our own prefixes it must
+// still be a file name.
+const maxKey = 200
+
+// checkKey accepts what is one path segment and can be shown, and nothing at
+// all.
 func checkKey(key string) error {
+	wrong := ""
 	switch {
 	case key == "." || key == "..":
-		return errors.New("is no directory of its own")
-	case len(key) > 200:
-		return fmt.Errorf("has %d bytes, more than 200", len(key))
+		wrong = "is no directory of its own"
+	case len(key) > maxKey:
+		wrong = fmt.Sprintf("has %d bytes, more than %d", len(key), maxKey)
 	case strings.Contains(key, "/"):
-		return errors.New("has a slash; it must be one path segment")
+		wrong = "has a slash; it must be one path segment"
 	case strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return errors.New("has characters that cannot be printed")
-	case strings.HasPrefix(key, marksDir):
-		return fmt.Errorf("begins with %s, which is the worker's own", marksDir)
+		wrong = "has characters that cannot be printed"
+	case strings.HasPrefix(key, marksDir), strings.HasPrefix(key, trashPrefix):
+		wrong = "begins with a name that is the worker's own"
+	default:
+		return nil
 	}
-	return nil
+	return errors.New("invalid workspace_key: it " + wrong)
 }
 
 func (w *workspaces) makeLocked(key, path string) error {
@@ -85,7 +90,11 @@ func (w *workspaces) makeLocked(key, path string) error {
 	}
 	err := os.Mkdir(path, 0o755)
 	if err == nil {
-		return w.mark(key, path)
+		if err := w.mark(key, path); err != nil {
+			_ = os.Remove(path) // unmarked it would stay for ever
+			return err
+		}
+		return nil
 	}
 	if !errors.Is(err, fs.ErrExist) {
 		return err

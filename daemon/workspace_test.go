@@ -36,16 +36,14 @@ func wantDir(t *testing.T, path string, there bool) {
 }
 
 func TestBadWorkspaceKeysAreRefused(t *testing.T) {
-	w := startWorkspaces(t)
-	for _, key := range []string{".", "..", "a/b", "/a", "../a", "a\nb", "a\x00b", "a\x1bb", "\u202ea", strings.Repeat("x", 201), ".execworker", ".execworker-x"} {
-		if _, err := w.enter(key); err == nil || !strings.HasPrefix(err.Error(), "invalid workspace_key: ") {
+	for _, key := range []string{".", "..", "a/b", "/a", "../a", "a\nb", "a\x00b", "a\x1bb", "\u202ea", strings.Repeat("x", 201), ".execworker", ".execworker-x", ".trash-x"} {
+		if err := checkKey(key); err == nil || !strings.HasPrefix(err.Error(), "invalid workspace_key: ") {
 			t.Errorf("%q: %v", key, err)
 		}
 	}
-	wantDir(t, w.root, false)
-	for _, key := range []string{"a", "user@x:1", ".hidden", "a b", "é", "..."} {
-		if dir := enter(t, w, key).dir(); dir != filepath.Join(w.root, key) {
-			t.Errorf("%q is in %s", key, dir)
+	for _, key := range []string{"", "a", "user@x:1", ".hidden", "a b", "é", "..."} {
+		if err := checkKey(key); err != nil {
+			t.Errorf("%q: %v", key, err)
 		}
 	}
 }
@@ -96,6 +94,29 @@ func TestWorkspaceInUseStays(t *testing.T) {
 	wantDir(t, s.dir(), false)
 }
 
+func TestASurvivorIsFoundBehindASymbolicLink(t *testing.T) {
+	w := startWorkspaces(t)
+	real := t.TempDir()
+	if err := os.Symlink(real, w.root); err != nil {
+		t.Fatal(err)
+	}
+	s := enter(t, w, "a")
+	s.release()
+	w.occupied = func() []string { return []string{filepath.Join(real, "a")} }
+	w.later()
+	wantDir(t, s.dir(), true)
+}
+
+func TestADirectoryThatCannotBeMarkedIsNotLeft(t *testing.T) {
+	w := startWorkspaces(t)
+	os.MkdirAll(w.root, 0o755)
+	os.WriteFile(filepath.Join(w.root, marksDir), nil, 0o644) // no directory
+	if _, err := w.enter("a"); err == nil {
+		t.Error("no error")
+	}
+	wantDir(t, filepath.Join(w.root, "a"), false)
+}
+
 func TestOnlyDirectoriesTheWorkerMadeAreRemoved(t *testing.T) {
 	w := startWorkspaces(t)
 	found := filepath.Join(w.root, "found")
@@ -122,7 +143,7 @@ func TestOnlyDirectoriesTheWorkerMadeAreRemoved(t *testing.T) {
 func TestARemovalThatWasCutShortIsFinished(t *testing.T) {
 	w := startWorkspaces(t)
 	enter(t, w, "a").release()
-	trash := w.discard("a", nil)
+	trash := w.discard("a", w.occupied)
 	wantDir(t, trash, true)
 	w.removeIdle(t.Context(), time.Now())
 	wantDir(t, trash, false)

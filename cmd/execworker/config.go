@@ -14,6 +14,8 @@ import (
 
 	"execworker/daemon"
 	"execworker/telemetry"
+
+	"golang.org/x/net/http/httpproxy"
 )
 
 // maxTokenFile is more than any token takes; a larger file is a wrong one.
@@ -34,6 +36,7 @@ func (c *serveCommand) config(environ []string) (daemon.Config, error) {
 			CertFile: c.RelayCertFile,
 			KeyFile:  c.RelayKeyFile,
 			Token:    c.token,
+			Proxy:    httpproxy.FromEnvironment().ProxyFunc(),
 		},
 		SandboxID:      c.SandboxID,
 		Image:          c.SandboxImage,

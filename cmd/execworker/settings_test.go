@@ -217,7 +217,10 @@ func TestSettingsReachTheDaemon(t *testing.T) {
 	if token, err := got.Relay.Token(); token != devToken || err != nil {
 		t.Errorf("token %q, %v", token, err)
 	}
-	got.Relay.Token = nil
+	if got.Relay.Proxy == nil {
+		t.Error("proxies are not looked for")
+	}
+	got.Relay.Token, got.Relay.Proxy = nil, nil
 	want := got
 	want.Relay.Addr, want.SandboxID, want.Image, want.Trust = "r:1", "s", "flag", "t"
 	want.Labels = map[string]string{"a": "b", "c": "d=e"}

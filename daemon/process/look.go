@@ -131,8 +131,8 @@ func (o *Owner) judgeLocked(t *Tree, whole bool) {
 	}
 	l := &t.look
 	reaps := o.reapsLocked(t)
-	if t.reaped && whole {
-		defer t.settleLocked()
+	if t.reaped && whole && l.kids+l.inTable > 0 {
+		t.settleLocked()
 	}
 	nothing := whole && t.reaped && l.kids == 0 && l.inTable == 0 && o.keeper.strays == 0 && l.reaps == reaps
 	switch {

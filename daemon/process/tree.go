@@ -115,9 +115,9 @@ func (t *Tree) Ended(within time.Duration) bool {
 	}
 }
 
-// Settled is closed when somebody has looked for survivors for the first time
-// after Release, or when a sweep has ended. One look serves all trees that
-// were released in some 50 ms, so it comes a little after.
+// Settled is closed when survivors have been seen for the first time after
+// Release, or together with Gone, or when a sweep has ended. One look serves all
+// trees that were released in some 50 ms, so it comes a little after.
 func (t *Tree) Settled() <-chan struct{} { return t.settled }
 
 // Gone is closed when it is proven that nothing of the tree is left.

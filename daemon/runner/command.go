@@ -19,10 +19,11 @@ const maxArg = 32 * 4096
 
 // longCommand makes bash read its command from descriptor 3 and then be as if
 // it had come with -c: eval goes through the same parser, one line at a time,
-// and nothing of the detour can be seen from inside: the descriptor is closed
-// and the variable gone before the command's first word runs. Only a parse
-// error is named a little differently ("bash:", not "bash: -c:").
-const longCommand = `IFS= read -r -d "" -u 3 _execworker; exec 3<&-; eval "unset -v _execworker; $_execworker"`
+// and the descriptor is closed and the variable gone before the command's first
+// word runs. Only a parse error is worded a little differently ("bash:", not
+// "bash: -c:"), and BASH_EXECUTION_STRING is this line. read fails at the end
+// of its input, which must not matter where the environment turns errexit on.
+const longCommand = `IFS= read -r -d "" -u 3 _execworker || :; exec 3<&-; eval "unset -v _execworker; $_execworker"`
 
 // shell is the command line for text, and a file for descriptor 3 if it needs
 // one; the caller closes that.

@@ -52,9 +52,9 @@ type reader struct {
 	out    Output
 	end    *mainEnd
 	tail   *tail
-	over   chan struct{} // closed when the command's own output is complete
+	over   func() // called when the command's own output is complete
 
-	held    bool // set before over is closed: the pipe was still open
+	held    bool // set before over is called: the pipe was still open
 	blocked time.Duration
 	credit  int
 	lastAt  time.Time
@@ -79,7 +79,7 @@ func (r *reader) run() {
 		slab, eof = r.drain(slab)
 	}
 	r.held = !eof
-	close(r.over)
+	r.over()
 	if !eof {
 		r.keepDrained(slab)
 	}

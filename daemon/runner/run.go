@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"execworker/daemon/process"
@@ -38,7 +39,9 @@ type Run struct {
 	startedAt time.Time
 	end       mainEnd
 	readers   [2]*reader
-	stdin     *os.File // nil when there is no input
+	reading   atomic.Int32  // readers whose output is not complete
+	over      chan struct{} // closed when the output of both is
+	stdin     *os.File      // nil when there is no input
 	stdinDone chan struct{}
 	tail      tail
 }
@@ -51,6 +54,7 @@ type Result struct {
 	// decides, not the clock: a command that exited in the instant that its
 	// timer fired has exited.
 	ByItself bool
+	Reaped   bool // main was; else Exit says nothing
 
 	Cause   error         // of the kill, if there was one: ErrTimeout or the cause of the context
 	Sweep   process.Sweep // of the kill
@@ -79,7 +83,8 @@ func Start(owner *process.Owner, c Command, out Output) (*Run, error) {
 			}
 		}
 	}()
-	r := &Run{timeout: c.Timeout, input: c.Stdin}
+	r := &Run{timeout: c.Timeout, input: c.Stdin, over: make(chan struct{})}
+	r.reading.Store(int32(len(r.readers)))
 	ok := false
 	defer func() {
 		if !ok {
@@ -91,7 +96,7 @@ func Start(owner *process.Owner, c Command, out Output) (*Run, error) {
 		if ours, fds[stream], err = outPipe(); err != nil {
 			return nil, &process.SpawnError{Step: "make pipe for " + stream.String(), Err: err}
 		}
-		r.readers[i] = &reader{stream: stream, file: ours, out: out, end: &r.end, tail: &r.tail, over: make(chan struct{})}
+		r.readers[i] = &reader{stream: stream, file: ours, out: out, end: &r.end, tail: &r.tail, over: r.readerOver}
 	}
 	if len(c.Stdin) > 0 {
 		r.stdin, fds[0], err = inPipe()
@@ -122,6 +127,13 @@ func (r *Run) writeStdin() {
 	_, _ = r.stdin.Write(r.input)
 	_ = r.stdin.Close()
 	r.input = nil
+}
+
+// readerOver is called by each reader when its output is complete.
+func (r *Run) readerOver() {
+	if r.reading.Add(-1) == 0 {
+		close(r.over)
+	}
 }
 
 func (r *Run) closeFiles() {
@@ -168,37 +180,56 @@ func (r *Run) Wait(ctx context.Context, w Watcher) Result {
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	select {
-	case <-r.tree.Done():
-	case <-ctx.Done():
-		r.kill(&res, context.Cause(ctx), w)
-	case <-timeout:
-		r.kill(&res, ErrTimeout, w)
+	if cause := r.mainEnds(ctx, timeout); cause != nil {
+		r.kill(&res, cause, w)
 	}
 	if res.Cause == nil {
-		res.Exit, res.ByItself = r.tree.Release(), true
+		res.Exit, res.Reaped, res.ByItself = r.tree.Release(), true, true
 		w.MainEnded()
-	} else {
-		res.Exit = res.Sweep.Exit
+	} else if res.Sweep.Proven() {
+		res.Exit, res.Reaped = res.Sweep.Exit, true
 		res.ByItself = res.Exit.Signal != unix.SIGKILL
 	}
 	ended := time.Now()
 	res.Ran = ended.Sub(r.startedAt)
 	r.end.afterMain(r.readers[0].file, r.readers[1].file)
 
-	for _, reader := range r.readers { // they end with their deadlines
-		select {
-		case <-reader.over:
-		case <-ctx.Done():
-			if res.Cause == nil {
-				r.kill(&res, context.Cause(ctx), w)
-			}
-			<-reader.over
+	select {
+	case <-r.over: // the readers end with their deadlines
+	case <-ctx.Done():
+		if res.Cause == nil {
+			r.kill(&res, context.Cause(ctx), w)
 		}
+		<-r.over
 	}
 	res.Drained = time.Since(ended)
 	r.finish(&res)
 	return res
+}
+
+// nearEnd is how long main gets to end once its output has.
+const nearEnd = 10 * time.Millisecond
+
+// mainEnds waits for main's end, or returns why it is to be killed.
+func (r *Run) mainEnds(ctx context.Context, timeout <-chan time.Time) (cause error) {
+	over := r.over
+	for {
+		select {
+		case <-over:
+			// Nearly always main is about to end then, and the cheapest way to
+			// learn of that is to wait right here.
+			if r.tree.Ended(nearEnd) {
+				return nil
+			}
+			over = nil // it has closed its output and lives on
+		case <-r.tree.DoneLate():
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-timeout:
+			return ErrTimeout
+		}
+	}
 }
 
 // kill sweeps the tree.

@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -137,6 +138,12 @@ func TestLongCommandIsAsAShortOne(t *testing.T) {
 			}
 		})
 	}
+	t.Run("errexit in the environment", func(t *testing.T) {
+		env := append(os.Environ(), "SHELLOPTS=braceexpand:errexit:hashall")
+		out, res := execute(t, runner.Command{Text: pad + "echo ok", Env: env})
+		wantExit(t, res, 0)
+		want(t, "stdout", out.stdout(), "ok\n")
+	})
 	t.Run("sixteen megabytes", func(t *testing.T) {
 		out, res := execute(t, runner.Command{Text: strings.Repeat("#"+strings.Repeat("y", 1<<20)+"\n", 16) + "echo ok"})
 		wantExit(t, res, 0)

@@ -37,6 +37,32 @@ func TestCaseO01BackgroundJobThatGoesOnWriting(t *testing.T) {
 	alive(t, s)
 }
 
+func TestAbortAfterMainsEndKeepsItsExitCode(t *testing.T) {
+	_, s, _ := attach(t, nil)
+	marker := relaytest.Marker()
+	s.Exec(t, 1, "(exec -a "+marker+" bash -c 'while echo more; do sleep 0.05; done') & exit 3", streaming)
+	s.WaitOutput(t, 1, "more\nmore\nmore\n") // the shell has long ended
+	s.Abort(t, 1)
+	s.WantEnd(t, 1, 3)
+	if left := relaytest.Marked(t, marker); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	alive(t, s)
+}
+
+func TestOutputThatEndsEarlyDoesNotEndTheExec(t *testing.T) {
+	_, s, _ := attach(t, nil)
+	s.Exec(t, 1, "exec >&- 2>&-; sleep 0.5; exit 5")
+	s.Exec(t, 2, "exec >&- 2>&-; sleep 300", relaytest.Timeout(1))
+	s.Exec(t, 3, "echo up; exec >&- 2>&-; sleep 300", streaming)
+	s.WaitOutput(t, 3, "up")
+	s.Abort(t, 3)
+	s.WantEnd(t, 3, -1)
+	s.WantEnd(t, 1, 5)
+	s.WantError(t, 2, "timeout:1")
+	alive(t, s)
+}
+
 func TestCaseO02TimeoutReachesTheWholeTree(t *testing.T) {
 	_, s, _ := attach(t, relaytest.Env{"WORKER_MAX_CONCURRENT": "8"})
 	marker := relaytest.Marker()
@@ -48,13 +74,12 @@ func TestCaseO02TimeoutReachesTheWholeTree(t *testing.T) {
 		"kill -STOP $$; true",
 		"s & setsid -w bash -c 'exec -a " + marker + " sleep 300'",
 	}
+	sent := time.Now()
 	for i, command := range commands {
 		s.Exec(t, uint64(i), "s() { bash -c 'exec -a "+marker+" sleep 300'; }\n"+command, relaytest.Timeout(1))
 	}
 	for i, command := range commands {
-		began := time.Now()
-		s.WantError(t, uint64(i), "timeout:1")
-		within(t, command, time.Since(began), 4*time.Second)
+		within(t, command, s.WantError(t, uint64(i), "timeout:1").At.Sub(sent), 4*time.Second)
 	}
 	relaytest.WantNoProcess(t, marker)
 	alive(t, s)

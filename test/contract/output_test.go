@@ -2,6 +2,9 @@ package contract
 
 import (
 	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -96,16 +99,92 @@ func TestBufferedOutputIsCutAndSaysSo(t *testing.T) {
 	alive(t, s)
 }
 
-func TestAFloodDoesNotHoldUpOthers(t *testing.T) {
-	_, s, _ := attach(t, nil)
-	s.Discard(1)
-	s.Exec(t, 1, "yes", streaming)
-	s.WaitFrames(t, 1, 100)
-	s.Exec(t, 2, "echo hi", streaming)
-	s.WantEnd(t, 2, 0)
+func TestCutOutputOfAnAbortSaysSoToo(t *testing.T) {
+	_, s, w := attach(t, nil)
+	written := filepath.Join(w.Dir, "written")
+	s.Exec(t, 1, "head -c 9000000 /dev/zero; touch "+written+"; sleep 300")
+	waitFile(t, written)
 	s.Abort(t, 1)
-	s.WantEnd(t, 1, -1)
+	if r := s.WantEnd(t, 1, -1); !r.End.GetTruncated() {
+		t.Errorf("not truncated: %d bytes came", r.Size)
+	}
+}
+
+func TestAnExecIsAnsweredBesideFloods(t *testing.T) {
+	_, s, _ := attach(t, nil)
+	for id := uint64(1); id <= 3; id++ {
+		s.Discard(id)
+		s.Exec(t, id, "yes", streaming)
+		s.WaitFrames(t, id, 100)
+	}
+	s.Exec(t, 4, "echo hi", streaming)
+	s.WantEnd(t, 4, 0)
+	for id := uint64(1); id <= 3; id++ {
+		s.Abort(t, id)
+		s.WantEnd(t, id, -1)
+	}
 	alive(t, s)
+}
+
+func TestADuplicateNeverOvertakesTheOutput(t *testing.T) {
+	_, s, _ := attach(t, nil)
+	f := relaytest.ExecFrame(1, "head -c 400000 /dev/zero", streaming)
+	s.Stall()
+	s.Send(t, f)
+	time.Sleep(300 * time.Millisecond) // for the command to end with its output unsent
+	s.Send(t, f)
+	s.Resume()
+	if r := s.WantEnd(t, 1, 0); r.Size != 400000 {
+		t.Errorf("the End came after %d of 400000 bytes", r.Size)
+	}
+	s.WantNothingMore(t, 1)
+}
+
+func TestARelayThatDoesNotReadCostsBoundedMemory(t *testing.T) {
+	_, s, w := attach(t, nil)
+	s.Stall()
+	for id := uint64(1); id <= 60; id++ {
+		s.Discard(id)
+		s.Exec(t, id, "head -c 8388608 /dev/zero; head -c 8388608 /dev/zero >&2")
+	}
+	time.Sleep(2 * time.Second) // for as many of them to run as can
+	rss := residentBytes(t, w.DaemonPID(t))
+	t.Logf("resident: %d MiB", rss>>20)
+	if most := 200 << 20; rss > most { // four slots of 16 MiB, and what the race detector adds
+		t.Errorf("resident: %d MiB", rss>>20)
+	}
+	s.Resume()
+	for id := uint64(1); id <= 60; id++ {
+		s.WantEnd(t, id, 0)
+	}
+	alive(t, s)
+}
+
+func waitFile(t *testing.T, path string) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not come", filepath.Base(path))
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func residentBytes(t *testing.T, pid int) int {
+	t.Helper()
+	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size, resident int
+	if _, err := fmt.Sscan(string(statm), &size, &resident); err != nil {
+		t.Fatal(err)
+	}
+	return resident * os.Getpagesize()
 }
 
 func TestSmallWritesAreGathered(t *testing.T) {

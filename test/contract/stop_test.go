@@ -78,6 +78,17 @@ func TestStopWhileTheRelayDoesNotReadIsBounded(t *testing.T) {
 	within(t, "the end", time.Since(began), 8*time.Second) // a drain of 1 s, a sweep, 1 s for the relay
 }
 
+func TestOutputThatADrainDropsIsNoGoodExit(t *testing.T) {
+	_, s, w := attach(t, nil)
+	s.Discard(1)
+	s.Stall()
+	s.Exec(t, 1, "head -c 1400000 /dev/zero; (sleep 300) & exit 0", streaming)
+	w.WaitLog(t, "exec started")
+	w.Signal(t, syscall.SIGTERM)
+	w.WaitLog(t, `"outcome":"drained"`)
+	w.Wait(t)
+}
+
 func TestSurvivorsAreSweptByADrain(t *testing.T) {
 	_, s, w := attach(t, nil)
 	marker := relaytest.Marker()

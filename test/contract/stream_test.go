@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,6 +39,21 @@ func TestCaseO16MessageOverTheLimitEndsTheStreamOnly(t *testing.T) {
 	s = r.Attach(t)
 	relaytest.WantNoProcess(t, marker)
 	alive(t, s)
+}
+
+func TestMessagesOverTheLimitAreNoReasonToHurry(t *testing.T) {
+	r, s, w := attach(t, nil)
+	for range 3 {
+		s.SendOversize(26, 65<<20)
+		<-s.Over()
+		s = r.Attach(t)
+	}
+	alive(t, s)
+	w.Signal(t, syscall.SIGTERM)
+	w.Wait(t)
+	if !strings.Contains(w.Stderr(), "message too large") || !strings.Contains(w.Stderr(), `"attempts":4`) {
+		t.Errorf("the attempts are not counted on:\n%s", w.Stderr())
+	}
 }
 
 func TestCaseO17FramesTheWorkerDoesNotKnow(t *testing.T) {
