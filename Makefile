@@ -41,6 +41,8 @@ format: ## Format the Go files
 .PHONY: tidy
 tidy: ## Bring go.mod and go.sum up to date
 	$(GO) mod tidy
+	cd tools && $(GO) mod tidy
+	cd tools/buf && $(GO) mod tidy
 
 .PHONY: generate
 generate: ## Generate Go from the .proto file, with pinned plugins
@@ -61,6 +63,8 @@ check-format: ## Fail if a Go file is not formatted
 .PHONY: check-tidy
 check-tidy: ## Fail if go.mod or go.sum is not tidy
 	$(GO) mod tidy -diff
+	cd tools && $(GO) mod tidy -diff
+	cd tools/buf && $(GO) mod tidy -diff
 
 .PHONY: check-generate
 check-generate: ## Fail if the generated code is not that of the .proto file

@@ -82,7 +82,7 @@ func TestRawMessagesGoOutAsTheyAre(t *testing.T) {
 	s.SendRaw(t, nil)
 	s.SendRaw(t, []byte{0xc2, 0x3e, 0x00}) // field 1000, empty
 	// An Exec of req_id 7 and command "true", then an unknown field 1000.
-	s.SendRaw(t, []byte{1<<3 | 2, 11, 1<<3 | 0, 7, 2<<3 | 2, 4, 't', 'r', 'u', 'e', 0xc2, 0x3e, 0x00})
+	s.SendRaw(t, []byte{1<<3 | 2, 11, 1 << 3, 7, 2<<3 | 2, 4, 't', 'r', 'u', 'e', 0xc2, 0x3e, 0x00})
 	s.WantEnd(t, 7, 0)
 	s.SendRaw(t, []byte{1<<3 | 2, 4, 2<<3 | 2, 2, 0xff, 0xfe}) // not UTF-8: this fake dies of it
 	if err := s.WaitOver(t); status.Code(err) != codes.Canceled {

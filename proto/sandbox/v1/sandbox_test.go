@@ -165,7 +165,7 @@ func TestNegativeExitCodeIsZigZag(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []byte{4<<3 | 2, 4, 1<<3 | 0, 4, 2<<3 | 0, 1}
+	want := []byte{4<<3 | 2, 4, 1 << 3, 4, 2 << 3, 1}
 	if !slices.Equal(got, want) {
 		t.Errorf("got % x, want % x", got, want)
 	}
