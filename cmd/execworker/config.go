@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"execworker/daemon"
 	"execworker/telemetry"
@@ -44,8 +45,8 @@ func (c *serveCommand) config(environ []string) (daemon.Config, error) {
 		Labels:         c.WorkerLabels,
 		Slots:          c.WorkerMaxConcurrent,
 		WorkspaceRoot:  root,
-		WorkspaceIdle:  c.WorkspaceIdle,
-		Drain:          c.ExecworkerDrain,
+		WorkspaceIdle:  time.Duration(c.WorkspaceIdle),
+		Drain:          time.Duration(c.ExecworkerDrain),
 		SweepSurvivors: c.ExecworkerSurvivors == "sweep",
 		Nice:           c.ExecworkerNice,
 		Env:            childEnviron(environ),

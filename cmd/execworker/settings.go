@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,15 +48,15 @@ type sandboxSettings struct {
 
 // workerSettings are those of the daemon alone.
 type workerSettings struct {
-	SandboxImage        string        `env:"SANDBOX_IMAGE" placeholder:"NAME" help:"Image of the sandbox, told to the relay."`
-	SandboxTrust        string        `env:"SANDBOX_TRUST" default:"untrusted" placeholder:"WORD" help:"Trust level of the sandbox, told to the relay."`
-	WorkerMaxConcurrent int           `env:"WORKER_MAX_CONCURRENT" default:"4" placeholder:"N" help:"Commands that run at once, 1 to 4096. 64 more can wait."`
-	WorkerLabels        labels        `env:"WORKER_LABELS" placeholder:"K=V,K=V" help:"Labels told to the relay."`
-	WorkspaceRoot       string        `env:"WORKSPACE_ROOT" default:"/workspace" placeholder:"DIR" help:"Where a workspace_key gets its directory. Used with a workspace_key only."`
-	WorkspaceIdle       time.Duration `env:"WORKSPACE_IDLE" default:"30m" placeholder:"TIME" help:"How long an unused one of them is kept. 0: for ever."`
-	ExecworkerDrain     time.Duration `env:"EXECWORKER_DRAIN" default:"10s" placeholder:"TIME" help:"How long running commands may go on after a signal to stop."`
-	ExecworkerSurvivors string        `env:"EXECWORKER_SURVIVORS" default:"keep" placeholder:"WORD" help:"What becomes of processes that a command leaves behind when it ends by itself: keep or sweep."`
-	ExecworkerNice      int           `env:"EXECWORKER_NICE" default:"10" placeholder:"N" help:"Niceness of commands, 0 to 19."`
+	SandboxImage        string `env:"SANDBOX_IMAGE" placeholder:"NAME" help:"Image of the sandbox, told to the relay."`
+	SandboxTrust        string `env:"SANDBOX_TRUST" default:"untrusted" placeholder:"WORD" help:"Trust level of the sandbox, told to the relay."`
+	WorkerMaxConcurrent int    `env:"WORKER_MAX_CONCURRENT" default:"4" placeholder:"N" help:"Commands that run at once, 1 to 4096. 64 more can wait."`
+	WorkerLabels        labels `env:"WORKER_LABELS" placeholder:"K=V,K=V" help:"Labels told to the relay."`
+	WorkspaceRoot       string `env:"WORKSPACE_ROOT" default:"/workspace" placeholder:"DIR" help:"Where a workspace_key gets its directory. Used with a workspace_key only."`
+	WorkspaceIdle       span   `env:"WORKSPACE_IDLE" default:"30m" placeholder:"TIME" help:"How long an unused one of them is kept. 0: for ever."`
+	ExecworkerDrain     span   `env:"EXECWORKER_DRAIN" default:"10s" placeholder:"TIME" help:"How long running commands may go on after a signal to stop."`
+	ExecworkerSurvivors string `env:"EXECWORKER_SURVIVORS" default:"keep" placeholder:"WORD" help:"What becomes of processes that a command leaves behind when it ends by itself: keep or sweep."`
+	ExecworkerNice      int    `env:"EXECWORKER_NICE" default:"10" placeholder:"N" help:"Niceness of commands, 0 to 19."`
 }
 
 // logSettings are those of the log, which goes to stderr.
@@ -92,6 +93,25 @@ func (b *strictBool) Decode(ctx *kong.DecodeContext) error {
 	default:
 		return fmt.Errorf("want 0, 1, true or false, not %q", given)
 	}
+	return nil
+}
+
+// span is a length of time. A bare number is seconds, as people type it.
+type span time.Duration
+
+func (s span) String() string { return time.Duration(s).String() }
+
+// UnmarshalText takes what time.ParseDuration takes, and whole seconds.
+func (s *span) UnmarshalText(text []byte) error {
+	given := string(text)
+	if _, err := strconv.ParseUint(given, 10, 64); err == nil {
+		given += "s"
+	}
+	d, err := time.ParseDuration(given)
+	if err != nil {
+		return fmt.Errorf("want a time such as 90s, 5m or a number of seconds, not %q", text)
+	}
+	*s = span(d)
 	return nil
 }
 

@@ -166,7 +166,7 @@ func TestSettingsRefuse(t *testing.T) {
 		{"WORKER_LABELS=a=b,", "serve", "WORKER_LABELS"},
 		{"WORKER_LABELS=a=b,a=c", "serve", "WORKER_LABELS"},
 		{"WORKSPACE_IDLE=-1s", "serve", "WORKSPACE_IDLE"},
-		{"WORKSPACE_IDLE=30", "serve", "WORKSPACE_IDLE"},
+		{"WORKSPACE_IDLE=half an hour", "serve", "WORKSPACE_IDLE"},
 		{"EXECWORKER_DRAIN=-1s", "serve", "EXECWORKER_DRAIN"},
 		{"EXECWORKER_SURVIVORS=kill", "serve", "EXECWORKER_SURVIVORS"},
 		{"EXECWORKER_NICE=20", "serve", "EXECWORKER_NICE"},
@@ -268,5 +268,20 @@ func TestProblemsComeOneALine(t *testing.T) {
 	code := p.fail(usage(errors.Join(errors.New("first\x1b"), errors.New("second"))))
 	if want := "execworker: first␛\nexecworker: second\n"; stderr.String() != want || code != exitUsage {
 		t.Errorf("code %d, %q, want %q", code, stderr.String(), want)
+	}
+}
+
+func TestTimesAreDurationsOrSeconds(t *testing.T) {
+	for given, want := range map[string]time.Duration{"90": 90 * time.Second, "1m30s": 90 * time.Second, "0": 0, "250ms": 250 * time.Millisecond, "-1s": -time.Second} {
+		var s span
+		if err := s.UnmarshalText([]byte(given)); err != nil || time.Duration(s) != want {
+			t.Errorf("%q is %v, %v; want %v", given, s, err, want)
+		}
+	}
+	for _, given := range []string{"", "soon", "1 s", "1e3", "99999999999999999999", "١"} {
+		var s span
+		if err := s.UnmarshalText([]byte(given)); err == nil {
+			t.Errorf("%q is %v", given, s)
+		}
 	}
 }
