@@ -100,7 +100,7 @@ func copyFile(to, from string) error {
 }
 
 // sender is a running "bench floor-stream": it attaches to the relay as a worker
-// does, and answers an Exec with as many bytes as the command says.
+// does, and answers an Exec with zeros or with what plain os/exec makes of it.
 type sender struct {
 	*session
 	cmd *exec.Cmd

@@ -21,7 +21,7 @@ func trueRow(ctx context.Context, b *bench) ([]result, error) {
 		if err != nil {
 			return nil, err
 		}
-		took, err := b.runs(ctx, "true", b.sizes.trueBatch)
+		took, err := b.worker.runs(ctx, "true", b.sizes.trueBatch)
 		if err != nil {
 			return nil, err
 		}
@@ -48,11 +48,11 @@ func trueRow(ctx context.Context, b *bench) ([]result, error) {
 	}, nil
 }
 
-// runs has the worker run a command so often, one after the other.
-func (b *bench) runs(ctx context.Context, command string, times int) ([]time.Duration, error) {
+// runs has a command run so often, one after the other.
+func (s *session) runs(ctx context.Context, command string, times int) ([]time.Duration, error) {
 	took := make([]time.Duration, times)
 	for i := range took {
-		c, err := b.worker.run(ctx, command)
+		c, err := s.run(ctx, command)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func (b *bench) callers(ctx context.Context) error {
 	errs := make(chan error, slots)
 	for range slots {
 		wg.Go(func() {
-			_, err := b.runs(ctx, "true", b.sizes.rateBatch)
+			_, err := b.worker.runs(ctx, "true", b.sizes.rateBatch)
 			errs <- err
 		})
 	}
@@ -105,7 +105,7 @@ func floodRow(ctx context.Context, b *bench) ([]result, error) {
 	var loud, quiet []float64
 	bytes, flooded := 0, time.Duration(0)
 	for range b.sizes.floodRounds {
-		took, err := b.runs(ctx, "true", b.sizes.floodBatch)
+		took, err := b.worker.runs(ctx, "true", b.sizes.floodBatch)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +118,7 @@ func floodRow(ctx context.Context, b *bench) ([]result, error) {
 		if err := flood.begin(ctx); err != nil {
 			return nil, err
 		}
-		if took, err = b.runs(ctx, "true", b.sizes.floodBatch); err != nil {
+		if took, err = b.worker.runs(ctx, "true", b.sizes.floodBatch); err != nil {
 			return nil, err
 		}
 		loud = append(loud, median(in(time.Millisecond, took)))
