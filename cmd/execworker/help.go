@@ -34,8 +34,8 @@ Every setting is a flag and a variable; "execworker COMMAND --help" lists them.`
 
 const exitCodes = `
 Exit codes:
-  serve  0 after a drain (SIGTERM or SIGINT), 1 could not run, 2 bad settings
-         or usage, 130 ended at once by a second signal
+  serve  0 after a drain (SIGTERM, SIGINT or SIGHUP), 1 could not run, 2 bad
+         settings or usage, 130 ended at once by a second signal
   relay  0 after a signal, 1 could not listen, 2 bad settings or usage
   exec   that of the command; 124 timeout, 125 the relay or the worker could not
          run it, 130 aborted or ended by a signal, 2 bad settings or usage
