@@ -30,6 +30,7 @@ const (
 	dialTimeout = 5 * time.Second
 
 	receiveMost = 64 << 20 // bytes a message
+	maxPEM      = 16 << 20 // bytes a file; a system's whole bundle is 0.3 MiB
 
 	// A relay sends nothing while it has nothing to ask for, so a dead link is
 	// found by the kernel: by keepalive when idle, by userTimeout when our
@@ -73,7 +74,7 @@ func (r Relay) tlsConfig() (*tls.Config, error) {
 	}
 	config := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
 	if r.CAFile != "" {
-		pem, err := os.ReadFile(r.CAFile)
+		pem, err := readRegular(r.CAFile)
 		if err != nil {
 			return nil, fmt.Errorf("read CA: %w", err)
 		}
@@ -87,13 +88,47 @@ func (r Relay) tlsConfig() (*tls.Config, error) {
 		config.RootCAs = roots
 	}
 	if r.CertFile != "" {
-		cert, err := tls.LoadX509KeyPair(r.CertFile, r.KeyFile)
+		cert, err := readPair(r.CertFile, r.KeyFile)
 		if err != nil {
 			return nil, fmt.Errorf("read certificate: %w", err)
 		}
 		config.Certificates = []tls.Certificate{cert}
 	}
 	return config, nil
+}
+
+func readPair(certFile, keyFile string) (tls.Certificate, error) {
+	cert, err := readRegular(certFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := readRegular(keyFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
+}
+
+// readRegular reads a file and nothing else: a FIFO or a device could hold up
+// the attempt for ever, and a drain with it. Opening one does not block either.
+func readRegular(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
+	if err == nil && len(text) > maxPEM {
+		err = fmt.Errorf("%s is larger than %d MiB", path, maxPEM>>20)
+	}
+	return text, err
 }
 
 // dialTCP connects to addr, through its proxy if it has one. gRPC does not look

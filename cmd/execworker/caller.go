@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -104,17 +103,27 @@ func dialRelay(link linkSettings, token string) (*grpc.ClientConn, error) {
 func (s linkSettings) tlsConfig() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if s.RelayCAFile != "" {
-		pem, err := os.ReadFile(s.RelayCAFile)
+		pem, err := readRegular("RELAY_CA_FILE", s.RelayCAFile, maxPEMFile)
 		if err != nil {
-			return nil, fmt.Errorf("RELAY_CA_FILE cannot be read: %w", err)
+			return nil, err
 		}
 		if config.RootCAs, err = x509.SystemCertPool(); err != nil {
 			config.RootCAs = x509.NewCertPool() // an image may have no roots of its own
 		}
-		config.RootCAs.AppendCertsFromPEM(pem)
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("RELAY_CA_FILE holds no certificate in PEM form: %q", s.RelayCAFile)
+		}
 	}
 	if s.RelayCertFile != "" {
-		pair, err := tls.LoadX509KeyPair(s.RelayCertFile, s.RelayKeyFile)
+		cert, err := readRegular("RELAY_CERT_FILE", s.RelayCertFile, maxPEMFile)
+		if err != nil {
+			return nil, err
+		}
+		key, err := readRegular("RELAY_KEY_FILE", s.RelayKeyFile, maxPEMFile)
+		if err != nil {
+			return nil, err
+		}
+		pair, err := tls.X509KeyPair(cert, key)
 		if err != nil {
 			return nil, fmt.Errorf("RELAY_CERT_FILE and RELAY_KEY_FILE are no pair: %w", err)
 		}

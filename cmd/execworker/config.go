@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"execworker/daemon"
@@ -19,8 +19,12 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// maxTokenFile is more than any token takes; a larger file is a wrong one.
-const maxTokenFile = 16 << 10
+const (
+	// maxToken is more than a header may hold at most relays.
+	maxToken = 16 << 10
+	// maxPEMFile is more than any bundle of certificates; a system's has 0.3 MiB.
+	maxPEMFile = 16 << 20
+)
 
 // config is what the daemon takes, from settings without a problem. environ is
 // the worker's own. The observer is left to the caller.
@@ -60,20 +64,39 @@ func (s tokenSettings) token() (string, error) {
 		token := cmp.Or(s.SandboxToken, devToken)
 		return token, tokenProblem("SANDBOX_TOKEN", token)
 	}
-	f, err := os.Open(s.SandboxTokenFile)
+	text, err := readRegular("SANDBOX_TOKEN_FILE", s.SandboxTokenFile, maxToken+len("\r\n"))
 	if err != nil {
-		return "", fmt.Errorf("SANDBOX_TOKEN_FILE cannot be read: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile+1))
-	if err != nil {
-		return "", fmt.Errorf("SANDBOX_TOKEN_FILE cannot be read: %w", err)
-	}
-	if len(text) > maxTokenFile {
-		return "", errors.New("SANDBOX_TOKEN_FILE is too large for a token: name another file")
+		return "", err
 	}
 	token := strings.TrimRight(string(text), "\r\n")
 	return token, tokenProblem("SANDBOX_TOKEN_FILE", token)
+}
+
+// readRegular reads the file that the variable name names, and nothing but a
+// file: a FIFO or a device could hold up the program, with its signals, for
+// ever. Opening one does not block either. Links are followed: Kubernetes mounts
+// secrets as links.
+func readRegular(name, path string, most int) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", name, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: %s is no regular file", name, path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", name, err)
+	}
+	if len(text) > most {
+		return nil, fmt.Errorf("%s is too large, %d bytes at most: name another file", name, most)
+	}
+	return text, nil
 }
 
 // execToken is the callers' secret: their own, or that of the worker.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -39,21 +37,8 @@ func (s linkSettings) problem() error {
 		}
 		return fmt.Errorf("%s is set, but %s is not: set both or neither", set, unset)
 	}
-	if s.RelayCAFile != "" {
-		pem, err := os.ReadFile(s.RelayCAFile)
-		if err != nil {
-			return fmt.Errorf("RELAY_CA_FILE cannot be read: %w", err)
-		}
-		if !x509.NewCertPool().AppendCertsFromPEM(pem) {
-			return fmt.Errorf("RELAY_CA_FILE holds no certificate in PEM form: %q", s.RelayCAFile)
-		}
-	}
-	if s.RelayCertFile != "" {
-		if _, err := tls.LoadX509KeyPair(s.RelayCertFile, s.RelayKeyFile); err != nil {
-			return fmt.Errorf("RELAY_CERT_FILE and RELAY_KEY_FILE are no pair: %w", err)
-		}
-	}
-	return nil
+	_, err := s.tlsConfig()
+	return err
 }
 
 func (s tokenSettings) problem() error {
