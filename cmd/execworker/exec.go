@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strings"
 	"sync"
 	"time"
 
 	sandboxv1 "execworker/proto/sandbox/v1"
-	"execworker/telemetry"
 )
 
 // Exit codes of exec, besides the command's own.
@@ -113,40 +113,77 @@ func (c *execCommand) request(p *program) (*sandboxv1.Exec, error) {
 	return x, nil
 }
 
-// call runs x. The first signal, or an output that nobody reads, aborts it, and
-// then its terminal frame is waited for; the second signal leaves at once.
+// call runs x. The first signal, or an output that cannot be written, aborts it,
+// and then its terminal frame is waited for; the second signal leaves at once.
+// Nothing but a healthy exec waits for a reader who does not read.
 func (c *execCommand) call(p *program, relay caller, x *sandboxv1.Exec) error {
-	ctx := p.signals.second
-	var once sync.Once
-	abort := func() {
-		once.Do(func() {
-			ctx, cancel := context.WithTimeout(ctx, abortTime)
-			defer cancel()
-			if err := relay.abort(ctx, x.GetReqId()); err != nil {
-				fmt.Fprintf(p.stderr, "execworker: abort: %s\n", telemetry.Visible(err.Error()))
+	ctx, leave := context.WithCancel(p.signals.second)
+	defer leave()
+	abort := sync.OnceFunc(func() {
+		patience, cancel := context.WithTimeout(ctx, abortTime)
+		defer cancel()
+		if err := relay.abort(patience, x.GetReqId()); err != nil && ctx.Err() == nil {
+			p.say("abort: %s", err)
+		}
+	})
+	out := newOutput(p.stdout, p.stderr, func() { go abort() })
+	stopAbort := context.AfterFunc(p.signals.first, func() {
+		out.hurry()
+		patience := time.After(abortTime)
+		abort()
+		select {
+		case <-patience:
+			if out.stuck(stalled) {
+				leave()
 			}
-		})
+		case <-ctx.Done():
+		}
+	})
+	defer stopAbort()
+	watch, stopWatch := context.WithCancel(ctx)
+	defer stopWatch()
+	if x.GetTimeoutS() > 0 {
+		go out.hurryAfter(watch, time.Duration(x.GetTimeoutS())*time.Second, abortTime)
 	}
-	stop := context.AfterFunc(p.signals.first, abort)
-	defer stop()
 
-	out := &output{stdout: p.stdout, stderr: p.stderr, broken: func() { go abort() }}
-	end, failure, err := relay.exec(ctx, x, out.write)
+	end, failure, err := relay.exec(ctx, x, out.put)
+	if stopAbort() { // there is nothing to abort any more
+		defer context.AfterFunc(p.signals.first, out.hurry)()
+	}
+	if !isTimeout(failure) {
+		stopWatch()
+	}
+	lost, broken := out.close(ctx)
+	interrupted := p.signals.first.Err() != nil
 	switch {
 	case ctx.Err() != nil:
 		return &exitError{code: exitSignal}
+	case broken != nil && !isBrokenPipe(broken) && !interrupted:
+		return notRun(fmt.Errorf("exec: %w", broken))
 	case err != nil:
 		return notRun(fmt.Errorf("relay %s: %w", c.RelayAddr, err))
+	case lost > 0 && broken == nil && interrupted:
+		return &exitError{code: exitSignal}
+	case lost > 0 && broken == nil:
+		return &exitError{code: exitTimeout, err: fmt.Errorf("timeout:%d, and nobody reads: %d bytes of output are lost", x.GetTimeoutS(), lost)}
 	case failure != nil:
 		return failed(failure)
 	}
-	return c.ended(p, end, out)
+	if n := out.toNowhere(); n > 0 {
+		p.say("exec: write stdout: it was closed, or is %s open for reading too: %d bytes went nowhere", os.DevNull, n)
+	}
+	if broken == nil {
+		if err := out.finish(); err != nil {
+			return notRun(fmt.Errorf("exec: %w", err))
+		}
+	}
+	return c.ended(p, end, broken != nil || interrupted)
 }
 
-// ended is the exit code of an End.
-func (c *execCommand) ended(p *program, end *sandboxv1.End, out *output) error {
+// ended is the exit code of an End. aborted says that we asked for that.
+func (c *execCommand) ended(p *program, end *sandboxv1.End, aborted bool) error {
 	if end.GetTruncated() {
-		fmt.Fprintln(p.stderr, "execworker: stdout was longer than is kept; the rest is cut")
+		p.say("stdout was longer than is kept; the rest is cut")
 	}
 	switch code := end.GetExitCode(); {
 	case code == 0:
@@ -155,7 +192,7 @@ func (c *execCommand) ended(p *program, end *sandboxv1.End, out *output) error {
 		return &exitError{code: int(code)}
 	case code > 255:
 		return notRun(fmt.Errorf("the worker gave an exit code that no command has: %d", code))
-	case p.signals.first.Err() != nil || out.err != nil:
+	case aborted:
 		return &exitError{code: exitSignal}
 	}
 	return &exitError{code: exitSignal, err: errors.New("the command died of a signal, or somebody else aborted it")}
@@ -163,33 +200,13 @@ func (c *execCommand) ended(p *program, end *sandboxv1.End, out *output) error {
 
 // failed is the exit code of an ExecError.
 func failed(e *sandboxv1.ExecError) error {
-	if strings.HasPrefix(e.GetMessage(), "timeout:") {
+	if isTimeout(e) {
 		return &exitError{code: exitTimeout, err: errors.New(e.GetMessage())}
 	}
 	return notRun(errors.New(e.GetMessage()))
 }
 
+func isTimeout(e *sandboxv1.ExecError) bool { return strings.HasPrefix(e.GetMessage(), "timeout:") }
+
 // notRun marks what kept the command from being run.
 func notRun(err error) error { return &exitError{code: exitNotRun, err: err} }
-
-// output passes chunks on to our own streams, as they are. After the first one
-// that cannot be written it calls broken, once, and drops the rest.
-type output struct {
-	stdout, stderr io.Writer
-	broken         func()
-	err            error
-}
-
-func (o *output) write(c *sandboxv1.Chunk) {
-	if o.err != nil {
-		return
-	}
-	to := o.stdout
-	if c.GetStream() == sandboxv1.Stream_STREAM_STDERR {
-		to = o.stderr
-	}
-	if _, err := to.Write(c.GetData()); err != nil {
-		o.err = err
-		o.broken()
-	}
-}

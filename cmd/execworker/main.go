@@ -11,6 +11,7 @@
 //	serve.go     the daemon
 //	relay.go     the development relay
 //	exec.go      one command through a relay
+//	output.go    its output to our own streams
 //	demo*.go     the tour
 package main
 
@@ -110,8 +111,16 @@ func (p *program) fail(err error) int {
 			return code
 		}
 	}
-	for line := range strings.SplitSeq(err.Error(), "\n") { // one for each of several problems
-		fmt.Fprintf(p.stderr, "execworker: %s\n", telemetry.Visible(line))
-	}
+	p.say("%s", err)
 	return code
+}
+
+// say writes to stderr, a line for each of several problems, and waits for no
+// longer than flushTime for somebody to read it.
+func (p *program) say(format string, args ...any) {
+	out := telemetry.NewLineWriter(p.stderr)
+	defer flushWithin(out)
+	for line := range strings.SplitSeq(fmt.Sprintf(format, args...), "\n") {
+		fmt.Fprintf(out, "execworker: %s\n", telemetry.Visible(line))
+	}
 }
