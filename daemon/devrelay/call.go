@@ -2,29 +2,103 @@ package devrelay
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	sandboxv1 "execworker/proto/sandbox/v1"
 )
 
-// buffered is how many events wait for one caller: 2 MiB of full chunks.
-const buffered = 64
+// buffered is how many bytes of events wait for one caller. An event counts for
+// eventCost on top of its size, so that a flood of tiny ones is bounded too. One
+// event always fits.
+const (
+	buffered  = 8 << 20
+	eventCost = 128
+)
 
 // call is one Exec call of a caller, from open to its terminal frame.
 type call struct {
 	id   uint64
 	sent *sandboxv1.ServerFrame // its Exec, to find it in the queue
 
-	// events ends after the terminal frame, or without one when the worker is
-	// gone or err is set. Only receive sends on it and closes it.
-	events chan *sandboxv1.ExecEvent
-	closed bool  // of receive alone
-	err    error // set before events is closed
+	ready chan struct{} // holds one token while there may be something to take
+	room  chan struct{} // holds one token while there may be room again
+	left  chan struct{} // closed by the caller's handler when it gave up waiting
 
-	left chan struct{} // closed by the caller's handler when it gave up waiting
+	closed bool // of receive alone: it has called end
+
+	mu     sync.Mutex // guards the rest
+	events []*sandboxv1.ExecEvent
+	size   int
+	ended  bool  // no event comes after those in events
+	err    error // why there is no terminal frame among them; nil: the worker is gone
+}
+
+func newCall(x *sandboxv1.Exec) *call {
+	return &call{
+		id:    x.GetReqId(),
+		sent:  &sandboxv1.ServerFrame{Msg: &sandboxv1.ServerFrame_Exec{Exec: x}},
+		ready: make(chan struct{}, 1),
+		room:  make(chan struct{}, 1),
+		left:  make(chan struct{}),
+	}
+}
+
+// offer says whether there was room for the event. Only receive calls it.
+func (c *call) offer(ev *sandboxv1.ExecEvent) bool {
+	cost := eventCost + proto.Size(ev)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.size > 0 && c.size+cost > buffered {
+		return false
+	}
+	c.events = append(c.events, ev)
+	c.size += cost
+	give(c.ready)
+	return true
+}
+
+// end says that no event comes any more. Only receive calls it, once.
+func (c *call) end(err error) {
+	c.closed = true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended, c.err = true, err
+	give(c.ready)
+}
+
+// take returns the next event, nil if there is none yet. Only the caller's
+// handler calls it.
+func (c *call) take() (ev *sandboxv1.ExecEvent, ended bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.events) == 0 {
+		return nil, c.ended
+	}
+	ev = c.events[0]
+	c.events[0] = nil
+	c.events = c.events[1:]
+	c.size -= eventCost + proto.Size(ev)
+	give(c.room)
+	return ev, false
+}
+
+// failure is why the call ended without a terminal frame.
+func (c *call) failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+func give(token chan<- struct{}) {
+	select {
+	case token <- struct{}{}:
+	default:
+	}
 }
 
 // open reserves the exec's req_id and queues its frame, as one step.
@@ -37,12 +111,7 @@ func (w *worker) open(x *sandboxv1.Exec) (*call, error) {
 	if w.calls[x.GetReqId()] != nil {
 		return nil, status.Errorf(codes.AlreadyExists, "exec: req_id %d has no terminal frame yet on sandbox %q", x.GetReqId(), w.hello.GetSandboxId())
 	}
-	c := &call{
-		id:     x.GetReqId(),
-		sent:   &sandboxv1.ServerFrame{Msg: &sandboxv1.ServerFrame_Exec{Exec: x}},
-		events: make(chan *sandboxv1.ExecEvent, buffered),
-		left:   make(chan struct{}),
-	}
+	c := newCall(x)
 	w.calls[c.id] = c
 	w.enqueueLocked(c.sent)
 	return c, nil
@@ -95,33 +164,32 @@ func (w *worker) deliver(f *sandboxv1.WorkerFrame) {
 	if c == nil || c.closed {
 		return
 	}
-	if !w.put(c, ev) || isTerminal(ev) {
-		c.closed = true
-		close(c.events)
+	if taken, err := w.put(c, ev); !taken || isTerminal(ev) {
+		c.end(err)
 	}
 }
 
-// put says whether the event found its place, or nobody wants it any more.
-func (w *worker) put(c *call, ev *sandboxv1.ExecEvent) bool {
-	select {
-	case c.events <- ev:
-		return true
-	default:
+// put says whether the event found its place, or nobody wants it any more; an
+// error is what to tell the caller.
+func (w *worker) put(c *call, ev *sandboxv1.ExecEvent) (taken bool, err error) {
+	if c.offer(ev) {
+		return true, nil
 	}
 	patience := time.NewTicker(w.relay.opts.SlowCaller)
 	defer patience.Stop()
 	for {
 		select {
-		case c.events <- ev:
-			return true
+		case <-c.room:
+			if c.offer(ev) {
+				return true, nil
+			}
 		case <-c.left:
-			return true
+			return true, nil
 		case <-w.ctx.Done():
-			return false
+			return false, nil
 		case <-patience.C:
 			if w.giveUp(c) {
-				c.err = status.Errorf(codes.ResourceExhausted, "exec: req_id %d: its caller did not read for %s while other calls waited", c.id, w.relay.opts.SlowCaller)
-				return false
+				return false, status.Errorf(codes.ResourceExhausted, "exec: req_id %d: its caller did not read for %s while other calls waited", c.id, w.relay.opts.SlowCaller)
 			}
 		}
 	}
@@ -158,8 +226,7 @@ func (w *worker) closeCalls() {
 	w.gone = true
 	for _, c := range w.calls {
 		if !c.closed {
-			c.closed = true
-			close(c.events)
+			c.end(nil)
 		}
 	}
 	clear(w.calls)

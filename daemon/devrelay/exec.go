@@ -34,28 +34,32 @@ func (s execService) Exec(req *sandboxv1.ExecRequest, stream grpc.ServerStreamin
 		return err
 	}
 	for {
-		select {
-		case ev, open := <-c.events:
-			if !open {
-				return endWithoutTerminal(c, stream)
-			}
-			if err := stream.Send(ev); err != nil {
+		ev, ended := c.take()
+		switch {
+		case ended:
+			return endWithoutTerminal(c, stream)
+		case ev == nil:
+			select {
+			case <-c.ready:
+			case <-ctx.Done():
 				w.leave(c)
-				return err
+				return status.FromContextError(ctx.Err()).Err()
 			}
-			if isTerminal(ev) {
-				return nil
-			}
-		case <-ctx.Done():
+			continue
+		}
+		if err := stream.Send(ev); err != nil {
 			w.leave(c)
-			return status.FromContextError(ctx.Err()).Err()
+			return err
+		}
+		if isTerminal(ev) {
+			return nil
 		}
 	}
 }
 
 func endWithoutTerminal(c *call, stream grpc.ServerStreamingServer[sandboxv1.ExecEvent]) error {
-	if c.err != nil {
-		return c.err
+	if err := c.failure(); err != nil {
+		return err
 	}
 	return stream.Send(&sandboxv1.ExecEvent{Event: &sandboxv1.ExecEvent_Error{
 		Error: &sandboxv1.ExecError{ReqId: c.id, Message: "worker disconnected"},

@@ -201,6 +201,57 @@ func TestSlowCallerIsGivenUpWhenOthersWait(t *testing.T) {
 	}
 }
 
+// Nobody waits for a caller that does not read while its output fits its buffer,
+// be it in large chunks or in many small ones.
+func TestSlowCallerHoldsUpNobodyWithinItsBuffer(t *testing.T) {
+	for _, size := range []int{32 << 10, 64} {
+		g := startRig(t, Options{SlowCaller: hang})
+		w := g.attachWorker(t, "a")
+		slow := g.exec(t, "a", &sandboxv1.Exec{ReqId: 1})
+		w.wantExec(1)
+		other := g.exec(t, "a", &sandboxv1.Exec{ReqId: 2})
+		w.wantExec(2)
+		data := strings.Repeat("x", size)
+		n := buffered / 2 / (size + eventCost)
+		for range n {
+			w.send(chunk(1, data))
+		}
+		w.send(end(1, 3))
+		w.send(chunk(2, "kept"))
+		w.send(end(2, 0))
+		other.wantEvents("kept", "end 0")
+		for range n {
+			ev, err := slow.Recv()
+			if err != nil || eventText(ev) != data {
+				t.Fatalf("got %q, %v", eventText(ev), err)
+			}
+		}
+		slow.wantEvents("end 3")
+	}
+}
+
+func TestCallBufferIsBounded(t *testing.T) {
+	c := newCall(&sandboxv1.Exec{ReqId: 1})
+	_, large := eventOf(chunk(1, strings.Repeat("x", buffered)))
+	_, small := eventOf(chunk(1, ""))
+	if !c.offer(large) { // or it could never go through
+		t.Fatal("an event larger than the buffer finds no place in an empty one")
+	}
+	if c.offer(small) {
+		t.Error("a full buffer takes more")
+	}
+	if ev, _ := c.take(); ev != large {
+		t.Errorf("took %v", ev)
+	}
+	n := 0
+	for c.offer(small) {
+		n++
+	}
+	if n == 0 || n > buffered/eventCost {
+		t.Errorf("%d empty chunks found a place", n)
+	}
+}
+
 func TestCloseEndsACallThatIsHeldUp(t *testing.T) {
 	g := startRig(t, Options{})
 	w := g.attachWorker(t, "a")
