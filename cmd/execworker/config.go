@@ -28,11 +28,7 @@ const (
 
 // config is what the daemon takes, from settings without a problem. environ is
 // the worker's own. The observer is left to the caller.
-func (c *serveCommand) config(environ []string) (daemon.Config, error) {
-	root, err := filepath.Abs(c.WorkspaceRoot)
-	if err != nil {
-		return daemon.Config{}, fmt.Errorf("WORKSPACE_ROOT: %w", err)
-	}
+func (c *serveCommand) config(environ []string) daemon.Config {
 	return daemon.Config{
 		Relay: daemon.Relay{
 			Addr:     c.RelayAddr,
@@ -47,14 +43,14 @@ func (c *serveCommand) config(environ []string) (daemon.Config, error) {
 		Image:          c.SandboxImage,
 		Trust:          c.SandboxTrust,
 		Labels:         c.WorkerLabels,
-		Slots:          c.WorkerMaxConcurrent,
-		WorkspaceRoot:  root,
+		Slots:          int(c.WorkerMaxConcurrent),
+		WorkspaceRoot:  filepath.Clean(c.WorkspaceRoot),
 		WorkspaceIdle:  time.Duration(c.WorkspaceIdle),
 		Drain:          time.Duration(c.ExecworkerDrain),
 		SweepSurvivors: c.ExecworkerSurvivors == "sweep",
-		Nice:           c.ExecworkerNice,
+		Nice:           int(c.ExecworkerNice),
 		Env:            childEnviron(environ),
-	}, nil
+	}
 }
 
 // token is the worker's secret as it is now. A file may end in a newline, as

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"strings"
 	"sync"
@@ -31,10 +30,10 @@ const (
 type execCommand struct {
 	Command []string `arg:"" name:"command" help:"What bash is to run. Several words are joined with spaces. Put -- before it."`
 
-	Stdin        bool   `help:"Send our own stdin, to its end, before the command starts."`
-	Timeout      span   `placeholder:"TIME" help:"Stop the command after this time, rounded up to seconds. 0: never. (default 0)"`
-	WorkspaceKey string `placeholder:"KEY" help:"Run in the directory of that name in the worker's workspace."`
-	Buffered     bool   `help:"Take all output at the end, at most 8 MiB of each stream, instead of as it comes."`
+	Stdin        bool    `help:"Send our own stdin, to its end, before the command starts."`
+	Timeout      timeout `placeholder:"TIME" help:"Stop the command after this time, rounded up to seconds. 0: never. (default 0)"`
+	WorkspaceKey string  `placeholder:"KEY" help:"Run in the directory of that name in the worker's workspace."`
+	Buffered     bool    `help:"Take all output at the end, at most 8 MiB of each stream, instead of as it comes."`
 
 	linkSettings      `group:"The relay:"`
 	execTokenSettings `group:"The relay:"`
@@ -54,7 +53,7 @@ func (c *execCommand) validate() error {
 }
 
 func (c *execCommand) timeoutProblem() error {
-	if c.Timeout < 0 || c.Timeout > span(math.MaxUint32*time.Second) {
+	if c.Timeout < 0 {
 		return fmt.Errorf("--timeout is %s: want 0 or a time above it", c.Timeout)
 	}
 	return nil

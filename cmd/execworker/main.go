@@ -5,6 +5,7 @@
 //	main.go      signals, command line, exit code
 //	settings.go  every setting: variable, flag, default, meaning
 //	validate.go  what is no good value, and the way out
+//	address.go   what is no address of a relay or proxy
 //	config.go    settings made into what the daemon takes
 //	environ.go   what of our environment a command gets to see
 //	help.go      --help and --version

@@ -25,10 +25,7 @@ func (c *serveCommand) Run(p *program) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	config, err := c.config(os.Environ())
-	if err != nil {
-		return usage(err)
-	}
+	config := c.config(os.Environ())
 	log, flush, err := c.logger(p.stderr)
 	if err != nil {
 		return usage(err)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -50,13 +52,13 @@ type sandboxSettings struct {
 type workerSettings struct {
 	SandboxImage        string `env:"SANDBOX_IMAGE" placeholder:"NAME" help:"Image of the sandbox, told to the relay."`
 	SandboxTrust        string `env:"SANDBOX_TRUST" default:"untrusted" placeholder:"WORD" help:"Trust level of the sandbox, told to the relay."`
-	WorkerMaxConcurrent int    `env:"WORKER_MAX_CONCURRENT" default:"4" placeholder:"N" help:"Commands that run at once, 1 to 4096. 64 more can wait."`
+	WorkerMaxConcurrent number `env:"WORKER_MAX_CONCURRENT" default:"4" placeholder:"N" help:"Commands that run at once, 1 to 4096. 64 more can wait."`
 	WorkerLabels        labels `env:"WORKER_LABELS" placeholder:"K=V,K=V" help:"Labels told to the relay."`
 	WorkspaceRoot       string `env:"WORKSPACE_ROOT" default:"/workspace" placeholder:"DIR" help:"Where a workspace_key gets its directory. Used with a workspace_key only."`
 	WorkspaceIdle       span   `env:"WORKSPACE_IDLE" default:"30m" placeholder:"TIME" help:"How long an unused one of them is kept. 0: for ever."`
 	ExecworkerDrain     span   `env:"EXECWORKER_DRAIN" default:"10s" placeholder:"TIME" help:"How long running commands may go on after a signal to stop."`
 	ExecworkerSurvivors string `env:"EXECWORKER_SURVIVORS" default:"keep" placeholder:"WORD" help:"What becomes of processes that a command leaves behind when it ends by itself: keep or sweep."`
-	ExecworkerNice      int    `env:"EXECWORKER_NICE" default:"10" placeholder:"N" help:"Niceness of commands, 0 to 19."`
+	ExecworkerNice      number `env:"EXECWORKER_NICE" default:"10" placeholder:"N" help:"Niceness of commands, 0 to 19."`
 }
 
 // logSettings are those of the log, which goes to stderr.
@@ -96,23 +98,62 @@ func (b *strictBool) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
+// number is a whole number in plain decimal: 010, 0x10 and 1_000 mean different
+// things to different people.
+type number int
+
+// UnmarshalText takes digits, and a minus sign so that the range can be told.
+func (n *number) UnmarshalText(text []byte) error {
+	v, err := strconv.Atoi(string(text))
+	if err != nil || strconv.Itoa(v) != string(text) {
+		return fmt.Errorf("want a whole number in plain decimal, such as 4, not %q", text)
+	}
+	*n = number(v)
+	return nil
+}
+
 // span is a length of time. A bare number is seconds, as people type it.
 type span time.Duration
 
 func (s span) String() string { return time.Duration(s).String() }
 
 // UnmarshalText takes what time.ParseDuration takes, and whole seconds.
-func (s *span) UnmarshalText(text []byte) error {
-	given := string(text)
-	if _, err := strconv.ParseUint(given, 10, 64); err == nil {
-		given += "s"
+func (s *span) UnmarshalText(text []byte) (err error) {
+	*s, err = parseSpan(string(text), int64(math.MaxInt64/time.Second))
+	return err
+}
+
+// timeout is a span that fits the wire, which has 32 bits of seconds.
+type timeout span
+
+func (t timeout) String() string { return span(t).String() }
+
+// UnmarshalText takes what span takes, up to the limit of the wire.
+func (t *timeout) UnmarshalText(text []byte) error {
+	s, err := parseSpan(string(text), math.MaxUint32)
+	*t = timeout(s)
+	return err
+}
+
+// parseSpan takes no more than most seconds.
+func parseSpan(given string, most int64) (span, error) {
+	tooLong := fmt.Errorf("want at most %d seconds, not %q", most, given)
+	text := given
+	n, err := strconv.ParseUint(given, 10, 64)
+	switch {
+	case err == nil && n > uint64(most) || errors.Is(err, strconv.ErrRange):
+		return 0, tooLong
+	case err == nil:
+		text += "s"
 	}
-	d, err := time.ParseDuration(given)
+	d, err := time.ParseDuration(text)
 	if err != nil {
-		return fmt.Errorf("want a time such as 90s, 5m or a number of seconds, not %q", text)
+		return 0, fmt.Errorf("want a time such as 90s, 5m or a number of seconds, not %q", given)
 	}
-	*s = span(d)
-	return nil
+	if d > time.Duration(most)*time.Second {
+		return 0, tooLong
+	}
+	return span(d), nil
 }
 
 // labels are k=v,k2=v2.

@@ -97,6 +97,7 @@ func TestSettingsRefuse(t *testing.T) {
 	if err := os.WriteFile(garbage, []byte("two\nlines"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	long := strings.Repeat("x", maxName)
 	tests := []struct {
 		variables string // separated by |
 		args      string
@@ -114,6 +115,10 @@ func TestSettingsRefuse(t *testing.T) {
 		{"RELAY_ADDR=relay:65536", "exec true", "RELAY_ADDR"},
 		{"RELAY_ADDR=::1:8443", "serve", "RELAY_ADDR"},
 		{"RELAY_ADDR=[::1]:8443", "serve", ""},
+
+		{"RELAY_ADDR=127.0.0.1:8443", "serve", ""},
+		{"RELAY_ADDR=my_relay-2.example.:1", "serve", ""},
+		{"RELAY_ADDR=3com.example:65535", "serve", ""},
 
 		{"RELAY_TLS=yes", "serve", "RELAY_TLS"},
 		{"RELAY_TLS=TRUE", "serve", "RELAY_TLS"},
@@ -141,6 +146,18 @@ func TestSettingsRefuse(t *testing.T) {
 		{"SANDBOX_TRUST=\xff", "serve", "SANDBOX_TRUST"},
 		{"WORKER_LABELS=a=\xff", "serve", "WORKER_LABELS"},
 		{"SANDBOX_ID=日本", "serve", ""},
+		{"SANDBOX_ID=" + long, "serve", ""},
+		{"SANDBOX_ID=" + long + "x", "serve", "SANDBOX_ID"},
+		{"SANDBOX_ID=a b", "serve", "SANDBOX_ID"},
+		{"SANDBOX_ID=a\u00a0b", "serve", "SANDBOX_ID"},
+		{"SANDBOX_ID=a\tb", "serve", "SANDBOX_ID"},
+		{"SANDBOX_ID=a\x7f", "exec true", "SANDBOX_ID"},
+		{"SANDBOX_ID=a\u200bb", "serve", "SANDBOX_ID"},
+		{"SANDBOX_IMAGE=an image", "serve", ""},
+		{"SANDBOX_IMAGE=a\nb", "serve", "SANDBOX_IMAGE"},
+		{"SANDBOX_IMAGE=" + long + "x", "serve", "SANDBOX_IMAGE"},
+		{"SANDBOX_TRUST=a\x1b[2J", "serve", "SANDBOX_TRUST"},
+		{"SANDBOX_TRUST=" + long + "x", "serve", "SANDBOX_TRUST"},
 
 		{"SANDBOX_TOKEN=a|SANDBOX_TOKEN_FILE=" + garbage, "serve", "both set"},
 		{"SANDBOX_TOKEN=", "serve", "SANDBOX_TOKEN"},
@@ -150,6 +167,9 @@ func TestSettingsRefuse(t *testing.T) {
 		{"SANDBOX_TOKEN=a\nb", "serve", "SANDBOX_TOKEN"},
 		{"SANDBOX_TOKEN=a b", "serve", "SANDBOX_TOKEN"},
 		{"SANDBOX_TOKEN=é", "serve", "SANDBOX_TOKEN"},
+		{"SANDBOX_TOKEN=" + strings.Repeat("x", maxToken), "serve", ""},
+		{"SANDBOX_TOKEN=" + strings.Repeat("x", maxToken+1), "serve", "SANDBOX_TOKEN"},
+		{"RELAY_EXEC_TOKEN=" + strings.Repeat("x", maxToken+1), "relay", "RELAY_EXEC_TOKEN"},
 		{"SANDBOX_TOKEN_FILE=/nowhere", "serve", "SANDBOX_TOKEN_FILE"},
 		{"SANDBOX_TOKEN_FILE=" + garbage, "serve", "SANDBOX_TOKEN_FILE"},
 		{"", "serve --sandbox-token=x", "set SANDBOX_TOKEN instead"},
@@ -166,6 +186,18 @@ func TestSettingsRefuse(t *testing.T) {
 		{"WORKER_LABELS==b", "serve", "WORKER_LABELS"},
 		{"WORKER_LABELS=a=b,", "serve", "WORKER_LABELS"},
 		{"WORKER_LABELS=a=b,a=c", "serve", "WORKER_LABELS"},
+		{"WORKER_LABELS=a=b c", "serve", ""},
+		{"WORKER_LABELS=a=" + long, "serve", ""},
+		{"WORKER_LABELS=a=" + long + "x", "serve", "WORKER_LABELS"},
+		{"WORKER_LABELS=" + long + "x=a", "serve", "WORKER_LABELS"},
+		{"WORKER_LABELS=a=b\x1bc", "serve", "WORKER_LABELS"},
+		{"WORKER_LABELS=a\u202eb=c", "serve", "WORKER_LABELS"},
+		{"WORKSPACE_ROOT=work", "serve", "WORKSPACE_ROOT"},
+		{"WORKSPACE_ROOT=./work", "serve", "WORKSPACE_ROOT"},
+		{"", "serve --workspace-root=", "WORKSPACE_ROOT"},
+		{"WORKSPACE_ROOT=" + garbage, "serve", "WORKSPACE_ROOT"},
+		{"WORKSPACE_ROOT=" + garbage + "/in", "serve", "WORKSPACE_ROOT"},
+		{"WORKSPACE_ROOT=" + garbage + "-not-yet", "serve", ""},
 		{"WORKSPACE_IDLE=-1s", "serve", "WORKSPACE_IDLE"},
 		{"WORKSPACE_IDLE=half an hour", "serve", "WORKSPACE_IDLE"},
 		{"EXECWORKER_DRAIN=-1s", "serve", "EXECWORKER_DRAIN"},
@@ -181,6 +213,13 @@ func TestSettingsRefuse(t *testing.T) {
 		{"RELAY_LISTEN=0.0.0.0:8443|SANDBOX_TOKEN=x", "relay", ""},
 		{"RELAY_LISTEN=[::1]:0", "relay", ""},
 		{"", "exec --timeout=-1s true", "--timeout"},
+		{"", "exec --timeout=4294967296 true", "4294967295"},
+		{"", "exec --timeout=4294967295.5s true", "4294967295"},
+		{"", "exec --timeout=1193047h true", "4294967295"},
+		{"", "exec --timeout=99999999999 true", "4294967295"},
+		{"", "exec --timeout=99999999999999999999 true", "4294967295"},
+		{"", "exec --timeout=4294967295 true", ""},
+		{"WORKSPACE_IDLE=9223372037", "serve", "9223372036"},
 		{"", "exec -- echo \xff", "UTF-8"},
 		// What another command makes of a variable is no business of this one.
 		{"RELAY_LISTEN=garbage|LOG_LEVEL=garbage", "exec true", ""},
@@ -204,6 +243,85 @@ func TestSettingsRefuse(t *testing.T) {
 	}
 }
 
+func TestAddressesThatNobodyCouldDial(t *testing.T) {
+	hosts := []string{"", "a b", " a", "a\tb", "a\x00", "a%41", "fe80::1%eth0", "[fe80::1%eth0]", "a?b", "a#b", "a/b", "a@b", "a,b",
+		"a..b", ".a", ".", "a..", "-a", "a-", "é", "[a]", "[127.0.0.1]", "[]", "1.2.3", "1.2.3.256", "010.0.0.1", "1", "1.2.3.0x4", "::1",
+		strings.Repeat("a", 64), strings.Repeat("a.", 127) + "b"}
+	ports := []string{"", "+443", "-1", "0443", "65536", "0x1bb", "https", " 443", "443 ", "4_3", "٤٤٣"}
+	var addrs []string
+	for _, host := range hosts {
+		addrs = append(addrs, host+":443")
+	}
+	for _, port := range ports {
+		addrs = append(addrs, "relay.example:"+port)
+	}
+	for _, addr := range addrs {
+		for _, name := range []string{"RELAY_ADDR", "RELAY_LISTEN"} {
+			err := hostPort(name, addr, 0)
+			if err == nil || !strings.HasPrefix(err.Error(), name+" is ") || !strings.Contains(err.Error(), "want ") {
+				t.Errorf("%s=%q: %v", name, addr, err)
+			}
+		}
+	}
+}
+
+func TestNumbersArePlainDecimal(t *testing.T) {
+	for _, name := range []string{"WORKER_MAX_CONCURRENT", "EXECWORKER_NICE"} {
+		for _, value := range []string{"010", "0x10", "1_0", "+4", " 4", "4 ", "4.0", "0b1", "-0", "٤", "99999999999999999999"} {
+			if _, err := parseSettings(t, []string{name + "=" + value}, "serve"); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s=%q: %v", name, value, err)
+			}
+		}
+		if _, err := parseSettings(t, []string{name + "=10"}, "serve"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A proxy that cannot be parsed would silently not be used.
+func TestProxiesAreCheckedAtTheStart(t *testing.T) {
+	tests := []struct{ https, no, addr, want string }{
+		{"http://proxy:3128", "", "relay:1", ""},
+		{"http://user:hunter2@proxy", "10.0.0.0/8, .example,[::1],*", "relay:1", ""},
+		{"proxy:3128", "", "relay:1", ""},
+		{"[::1]:3128", "", "relay:1", ""},
+		{"http://user:hunter2@pro xy:1", "", "relay:1", "HTTPS_PROXY"},
+		{"http://user:hunter2@proxy:port", "", "relay:1", "HTTPS_PROXY"},
+		{"http://user:hunter2@proxy:99999", "", "relay:1", "HTTPS_PROXY"},
+		{"http://hunter2%zz@proxy:1", "", "relay:1", "HTTPS_PROXY"},
+		{"http://", "", "relay:1", "HTTPS_PROXY"},
+		{"://", "", "localhost:1", "HTTPS_PROXY"},
+		{"socks5://user:hunter2@proxy:1", "", "relay:1", "HTTPS_PROXY"},
+		{"socks5://proxy:1", "relay", "relay:1", ""},
+		{"socks5://proxy:1", "", "localhost:1", ""},
+		{"http://proxy", "10.0.0.0/99", "relay:1", "NO_PROXY"},
+		{"http://proxy", "a b", "relay:1", "NO_PROXY"},
+		{"http://proxy", "a\x1b", "relay:1", "NO_PROXY"},
+		{"", "10.0.0.0/99", "relay:1", ""}, // nobody asks for it
+	}
+	for _, tt := range tests {
+		for _, lower := range []bool{false, true} {
+			names := []string{"HTTPS_PROXY", "NO_PROXY"}
+			if lower {
+				names = []string{"https_proxy", "no_proxy"}
+				tt.want = strings.ToLower(tt.want)
+			}
+			for _, name := range []string{"HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"} {
+				t.Setenv(name, "")
+			}
+			for _, args := range []string{"serve", "exec true"} {
+				_, err := parseSettings(t, []string{names[0] + "=" + tt.https, names[1] + "=" + tt.no, "RELAY_ADDR=" + tt.addr}, strings.Fields(args)...)
+				switch {
+				case tt.want == "" && err != nil:
+					t.Errorf("%+v: %v", tt, err)
+				case tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2")):
+					t.Errorf("%+v: %v", tt, err)
+				}
+			}
+		}
+	}
+}
+
 func TestSettingsReachTheDaemon(t *testing.T) {
 	all, err := parseSettings(t, []string{"RELAY_ADDR=r:1", "SANDBOX_ID=s", "SANDBOX_IMAGE=i", "SANDBOX_TRUST=t",
 		"WORKER_LABELS=a=b, c=d=e", "WORKER_MAX_CONCURRENT=7", "WORKSPACE_ROOT=/w", "WORKSPACE_IDLE=0",
@@ -211,10 +329,7 @@ func TestSettingsReachTheDaemon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := all.Serve.config([]string{"PATH=/bin"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := all.Serve.config([]string{"PATH=/bin"})
 	if token, err := got.Relay.Token(); token != devToken || err != nil {
 		t.Errorf("token %q, %v", token, err)
 	}
@@ -242,6 +357,13 @@ func TestTokenFileIsReadAtEachDial(t *testing.T) {
 		if got, err := s.token(); got != token || err != nil {
 			t.Errorf("got %q, %v, want %q", got, err, token)
 		}
+	}
+	longest := strings.Repeat("x", maxToken)
+	if err := os.WriteFile(path, []byte(longest+"\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.token(); got != longest || err != nil {
+		t.Errorf("got %d bytes, %v, want %d", len(got), err, maxToken)
 	}
 	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)

@@ -3,11 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
+	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -19,7 +20,7 @@ import (
 
 // problem is also about the three files and the switch, which must fit together.
 func (s linkSettings) problem() error {
-	if err := hostPort("RELAY_ADDR", s.RelayAddr, 1); err != nil {
+	if err := errors.Join(hostPort("RELAY_ADDR", s.RelayAddr, 1), proxyProblem(s.RelayAddr)); err != nil {
 		return err
 	}
 	files := []struct{ name, path string }{
@@ -63,7 +64,10 @@ func (s sandboxSettings) problem() error {
 	if s.SandboxID == "" {
 		return errors.New("SANDBOX_ID is empty: set it to the name of this sandbox")
 	}
-	return nil
+	if strings.Contains(s.SandboxID, " ") {
+		return fmt.Errorf("SANDBOX_ID is %q: want a name without spaces", s.SandboxID)
+	}
+	return printable("SANDBOX_ID", s.SandboxID)
 }
 
 func (s logSettings) problem() error {
@@ -79,6 +83,12 @@ func (s workerSettings) problem() error {
 		oneOf("EXECWORKER_SURVIVORS", s.ExecworkerSurvivors, "keep", "sweep"),
 		between("WORKER_MAX_CONCURRENT", s.WorkerMaxConcurrent, 1, 4096),
 		between("EXECWORKER_NICE", s.ExecworkerNice, 0, 19),
+		printable("SANDBOX_IMAGE", s.SandboxImage),
+		printable("SANDBOX_TRUST", s.SandboxTrust),
+		workspaceProblem(s.WorkspaceRoot),
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.WorkerLabels)) {
+		problems = append(problems, printable("a key in WORKER_LABELS", key), printable("a value in WORKER_LABELS", s.WorkerLabels[key]))
 	}
 	if s.WorkspaceIdle < 0 {
 		problems = append(problems, fmt.Errorf("WORKSPACE_IDLE is negative (%s): set 0 to keep directories for ever", s.WorkspaceIdle))
@@ -95,6 +105,9 @@ func tokenProblem(name, token string) error {
 	if token == "" {
 		return fmt.Errorf("%s holds no token", name)
 	}
+	if len(token) > maxToken {
+		return fmt.Errorf("%s holds %d bytes: use a token of at most %d", name, len(token), maxToken)
+	}
 	for _, b := range []byte(token) {
 		if b <= ' ' || b > '~' {
 			return fmt.Errorf("%s holds a byte that no token may have (%#02x): use printable ASCII without spaces", name, b)
@@ -103,15 +116,33 @@ func tokenProblem(name, token string) error {
 	return nil
 }
 
-func hostPort(name, value string, minPort int) error {
-	host, port, err := net.SplitHostPort(value)
-	if err != nil || host == "" {
-		return fmt.Errorf("%s is %q: want host:port, such as relay.example:8443", name, value)
+// maxName is what a name or a label that goes to the relay may have, in bytes.
+const maxName = 256
+
+// printable refuses what a log or a terminal could not show as it is.
+func printable(name, value string) error {
+	if len(value) > maxName {
+		return fmt.Errorf("%s has %d bytes: use at most %d", name, len(value), maxName)
 	}
-	if n, err := strconv.Atoi(port); err != nil || n < minPort || n > 65535 {
-		return fmt.Errorf("%s is %q: want a port from %d to 65535", name, value, minPort)
+	if telemetry.Visible(value) != value {
+		return fmt.Errorf("%s is %q: use printable characters only", name, value)
 	}
 	return nil
+}
+
+// workspaceProblem lets through a directory, and one that can still be made.
+func workspaceProblem(root string) error {
+	if !filepath.IsAbs(root) {
+		return fmt.Errorf("WORKSPACE_ROOT is %q: want an absolute path, such as /workspace", root)
+	}
+	info, err := os.Stat(root)
+	switch {
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("WORKSPACE_ROOT is %q, which is no directory: name another path, or remove it", root)
+	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return nil // its use says so, and there may be none
+	}
+	return fmt.Errorf("WORKSPACE_ROOT cannot be a directory: name another path: %w", err)
 }
 
 func oneOf(name, value string, words ...string) error {
@@ -121,7 +152,7 @@ func oneOf(name, value string, words ...string) error {
 	return fmt.Errorf("%s is %q: want one of %s", name, value, strings.Join(words, ", "))
 }
 
-func between(name string, value, low, high int) error {
+func between(name string, value, low, high number) error {
 	if value < low || value > high {
 		return fmt.Errorf("%s is %d: want a number from %d to %d", name, value, low, high)
 	}
