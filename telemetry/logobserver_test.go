@@ -131,12 +131,28 @@ func TestCommandTextIsForDebugOnly(t *testing.T) {
 }
 
 func TestPreview(t *testing.T) {
+	const key = "-----BEGIN RSA PRIVATE KEY-----"
 	tests := []struct{ in, want string }{
 		{"echo hi\nls", "echo hi␊ls"},
 		{strings.Repeat("日", 257), strings.Repeat("日", 256) + "…"},
 		{"API_TOKEN=abc123 run --x", "API_TOKEN=[redacted] run --x"},
 		{`curl -H "Authorization: Bearer abc.def" u`, `curl -H "Authorization: Bearer [redacted]" u`},
 		{"mysql --password 'a b' db", "mysql --password [redacted] db"},
+		{"mysql -uroot -phunter2 db", "mysql -uroot -p[redacted] db"},
+		{"/usr/bin/mysqldump -p'hunter 2' db", "/usr/bin/mysqldump -p[redacted] db"},
+		{`mariadb-dump -p"hunter\" 2"x; true`, "mariadb-dump -p[redacted]; true"},
+		{`mysql "-phunter \" 2" db`, `mysql "-p[redacted]" db`},
+		{`mysql '-phunter 2' db`, `mysql '-p[redacted]' db`},
+		{`mysql -phunter\ 2 db`, "mysql -p[redacted] db"},
+		{"mysql \\\n -phunter2", `mysql \␊ -p[redacted]`},
+		{"mysql -pa && mysqladmin -pb -P3306", "mysql -p[redacted] && mysqladmin -p[redacted] -P3306"},
+		{"mysql -e 'a; b' -p'hunter", "mysql -e 'a; b' -p[redacted]"},
+		{"mysql -u root -p db --port=1", "mysql -u root -p db --port=1"},
+		{"mkdir -pv a", "mkdir -pv a"},
+		{"echo '" + key + "AAAA\nBB==\n-----END RSA PRIVATE KEY-----' > k", "echo '" + key + "[redacted]-----END RSA PRIVATE KEY-----' > k"},
+		{`printf "` + key + `\nAAAA\nBB==\n-----END RSA PRIVATE KEY-----\n"`, `printf "` + key + `[redacted]-----END RSA PRIVATE KEY-----\n"`},
+		{"cat <<E\n" + key + "\nAAAA\n\nBB", "cat <<E␊" + key + "[redacted]"},
+		{"-----BEGIN PRIVATE KEY-----\nA\n-----END PRIVATE KEY-----\n-----BEGIN PUBLIC KEY-----\nB", "-----BEGIN PRIVATE KEY-----[redacted]-----END PRIVATE KEY-----␊-----BEGIN PUBLIC KEY-----␊B"},
 		{"mysql --password=x db", "mysql --password=[redacted] db"},
 		{"git clone https://me:pw@host/x", "git clone https://me:[redacted]@host/x"},
 		{"echo ghp_abcdefghij", "echo [redacted]"},
