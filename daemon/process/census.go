@@ -61,7 +61,11 @@ func (t *Tree) Members() []Process {
 	for tag := range o.trees {
 		known[tag] = true
 	}
-	pinnedMain := t.ended && !t.reaped
+	main := t.pid // a member whatever it has done to its tag
+	if t.reaped {
+		main = 0
+	}
+	ended := t.ended
 	o.mu.Unlock()
 
 	var members []Process
@@ -69,8 +73,8 @@ func (t *Tree) Members() []Process {
 	table.each(func(e entry) bool {
 		pid := e.pid
 		tag, err := o.kernel.tagOf(pid)
-		mine := tag == t.tag
-		if err != nil || pid == o.signals.self || pinnedMain && pid == t.pid || !mine && (known[tag] || o.tags.foreign(tag)) {
+		mine := tag == t.tag || pid == main
+		if err != nil || pid == o.signals.self || ended && pid == main || !mine && (known[tag] || o.tags.foreign(tag)) {
 			return true
 		}
 		p, ok := describe(pid, tag)

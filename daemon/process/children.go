@@ -39,14 +39,14 @@ type children struct {
 // forker is a thread that has forked mains.
 type forker struct {
 	tid   int
-	trees atomic.Int32 // that it forked and that are not proven gone
+	trees atomic.Int32 // that it forked and that are not proven gone: while there are, it is not dropped
 
 	mu   sync.Mutex // one reader at a time
 	file int        // its list; -1 where the kernel has none
 	buf  []byte
 }
 
-const maxForkers = 64 // kept open though nothing of them is left
+const maxForkers = 64 // open, before those that have nothing left are dropped
 
 func openChildren(t *table) *children {
 	return &children{leader: openForker(os.Getpid()), forkers: make(map[int]*forker), table: t}
@@ -131,7 +131,7 @@ func (c *children) listLocked() ([]int, error) {
 	}
 	c.mu.Lock()
 	for _, f := range c.forkers {
-		if f.trees.Load() > 0 && f.tid != c.leader.tid {
+		if f.tid != c.leader.tid {
 			c.pids = f.list(c.pids)
 		}
 	}

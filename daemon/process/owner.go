@@ -3,6 +3,8 @@ package process
 import (
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +34,8 @@ type Options struct {
 // one at a time. All methods are safe for concurrent use.
 type Owner struct {
 	options  Options
-	oomScore []byte // of trees
+	oomScore []byte           // of trees
+	dropped  chan<- os.Signal // that are ignored here and shall not be by mains
 	kernel   *kernel
 	signals  *signaller
 
@@ -104,13 +107,14 @@ func newOwner(options Options, change func(*kernel)) (_ *Owner, err error) {
 		return nil, err
 	}
 	o := &Owner{
-		options: options,
-		wake:    make(chan struct{}, 1),
-		closing: make(chan struct{}),
-		trees:   make(map[uint64]*Tree),
-		mains:   make(map[int]*Tree),
-		rogues:  make(map[int]Process),
-		plan:    plan{reap: time.Now()},
+		options:  options,
+		oomScore: oomScore(),
+		wake:     make(chan struct{}, 1),
+		closing:  make(chan struct{}),
+		trees:    make(map[uint64]*Tree),
+		mains:    make(map[int]*Tree),
+		rogues:   make(map[int]Process),
+		plan:     plan{reap: time.Now()},
 	}
 	if o.keeper.table, err = openTable(); err != nil {
 		return nil, err
@@ -124,6 +128,7 @@ func newOwner(options Options, change func(*kernel)) (_ *Owner, err error) {
 	o.kernel, o.signals = &k, newSignaller(&k)
 
 	o.children = openChildren(o.keeper.table)
+	o.dropped = dropIgnored()
 	o.loops.Go(o.keep)
 	return o, nil
 }
@@ -159,6 +164,7 @@ func (o *Owner) Close() {
 		}
 		o.mu.Unlock()
 		o.loops.Wait()
+		signal.Stop(o.dropped)
 		o.children.close()
 		o.keeper.table.close()
 		inUse.Store(false)

@@ -105,7 +105,19 @@ func TestPlaceUnprivileged(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("unprivileged already")
 	}
-	runTests(t, "^Test(Tree|Rogue|Spawn)", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}})
+	runTests(t, "^Test(Tree|Rogue|Spawn|Tags|Proof|Foreign|Fence)", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}})
+}
+
+// 8.17.
+func TestPlaceSmallLimit(t *testing.T) {
+	path := copyOfTests(t)
+	cmd := exec.Command("/bin/bash", "-c", `ulimit -S -n 300 && exec "$0" -test.run=^TestInLimit -test.v`, path)
+	cmd.Dir = "/"
+	cmd.Env = append(os.Environ(), "PROCESS_TEST_LIMIT=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS") {
+		t.Errorf("%v: %s", err, out)
+	}
 }
 
 // 8.6.
@@ -113,5 +125,5 @@ func TestPlacePID1(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("a PID namespace wants CAP_SYS_ADMIN")
 	}
-	runTests(t, "^Test(Tree|Rogue|Foreign|Fence|InPID1)", &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}, envMountProc+"=1")
+	runTests(t, "^Test(Tree|Rogue|Foreign|Fence|Proof|InPID1)", &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}, envMountProc+"=1")
 }

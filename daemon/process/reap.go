@@ -46,9 +46,11 @@ func (o *Owner) passLocked(until time.Time) (whole bool) {
 	for range maxPasses {
 		// Asked before the list is read: a main that ends later may have just
 		// handed us children that the list did not have yet.
-		for _, t := range o.sweeping {
-			t.noticeLocked()
-			t.look.mainEnded = t.ended
+		for _, t := range o.mains {
+			if t.condemned {
+				t.noticeLocked()
+				t.look.mainEnded = t.ended
+			}
 		}
 		if !o.listLocked(until) {
 			return false
@@ -65,13 +67,16 @@ func (o *Owner) passLocked(until time.Time) (whole bool) {
 	return false
 }
 
-// reapMainsLocked reaps the mains of sweeps that have nothing else left among
-// our children: only then have main's number and its group done their duty.
+// reapMainsLocked reaps the mains of condemned trees that have nothing else left
+// among our children: only then have main's number and its group done their
+// duty.
 func (o *Owner) reapMainsLocked() (reaped int) {
-	for _, t := range o.sweeping {
-		if t.look.mainEnded && !t.reaped && t.look.kids == 0 && o.keeper.strays == 0 && t.reapMainLocked() {
-			t.sweep.reaped++
+	for _, t := range o.mains {
+		if t.condemned && t.look.mainEnded && t.look.kids == 0 && o.keeper.strays == 0 && t.reapMainLocked() {
 			reaped++
+			if t.sweep != nil {
+				t.sweep.reaped++
+			}
 		}
 	}
 	return reaped

@@ -1,6 +1,8 @@
 package process
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -17,7 +19,7 @@ import (
 
 var shapes = map[string]func(){
 	"one":           func() { dot(); rest() },
-	"exit":          func() { os.Exit(7) },
+	"exit":          func() { exitWith(7) },
 	"setsid":        shapeSetsid,
 	"double":        shapeDouble,
 	"cleared":       shapeCleared,
@@ -44,6 +46,8 @@ var shapes = map[string]func(){
 	"survivor":      shapeSurvivor,
 	"join":          shapeJoin,
 	"foreign":       shapeForeign,
+	"autoreap":      shapeAutoreap,
+	"nested":        shapeNested,
 }
 
 func runShape(name string) { shapes[name]() }
@@ -63,9 +67,14 @@ const plain = uintptr(unix.SIGCHLD)
 func setsid() { syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0) }
 
 //go:norace
-func exit() {
+func exit() { exitWith(0) }
+
+// exitWith ends without a word of the race detector, which would sleep a second.
+//
+//go:norace
+func exitWith(code uintptr) {
 	for {
-		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
+		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, code, 0, 0)
 	}
 }
 
@@ -367,6 +376,9 @@ func shapeRogue(orphaned bool) {
 			exit()
 		}
 		setsid()
+		if orphaned {
+			dot() // it may not come to it later
+		}
 		syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
 		dot()
 		rest()
@@ -408,7 +420,7 @@ func shapeOrphans() {
 			exit()
 		}
 	}
-	os.Exit(3)
+	exitWith(3)
 }
 
 // shapeSurvivor leaves one process behind, which has a word with the test.
@@ -416,11 +428,11 @@ func shapeOrphans() {
 //go:norace
 func shapeSurvivor() {
 	detached(plain)
-	os.Exit(0)
+	exitWith(0)
 }
 
-// shapeJoin enters the PID namespace of the process named by the second word of
-// the marker, and forks there.
+// shapeJoin enters the PID namespace of the process whose number it is given,
+// and forks there.
 //
 //go:norace
 func shapeJoin() {
@@ -431,7 +443,7 @@ func shapeJoin() {
 	}
 	if err != nil {
 		os.Stdout.WriteString(err.Error())
-		os.Exit(1)
+		exitWith(1)
 	}
 	detached(plain)
 	// A process that has joined is known to its new namespace's init only.
@@ -447,7 +459,53 @@ func shapeJoin() {
 	rest()
 }
 
-// shapeForeign stands for a process from outside all trees; see its test.
+// shapeForeign leaves a process that the test's own process adopts.
 //
 //go:norace
-func shapeForeign() { dot(); rest() }
+func shapeForeign() {
+	detached(plain)
+	exit()
+}
+
+// shapeAutoreap: main's children leave no zombie, so their numbers are free at
+// once.
+//
+//go:norace
+func shapeAutoreap() {
+	signal.Ignore(unix.SIGCHLD)
+	detached(plain)
+	dot()
+	rest()
+}
+
+// shapeNested runs a worker inside a worker: an owner of its own, and a tree
+// below it, which it sweeps, and another, which it leaves to the outer one.
+func shapeNested() {
+	say := func(words ...any) { fmt.Println(words...) }
+	o, err := NewOwner(Options{})
+	if err != nil {
+		say(err)
+		exitWith(1)
+	}
+	exe, _ := os.Executable()
+	spawn := func() *Tree {
+		r, w, _ := os.Pipe()
+		t, err := o.Spawn(Command{
+			Path:  exe,
+			Args:  []string{exe, "shape", "double", os.Args[3]},
+			Env:   os.Environ(),
+			Files: [3]int{0, int(w.Fd()), 2},
+		})
+		if err != nil {
+			say(err)
+			exitWith(1)
+		}
+		_, _ = io.ReadFull(r, make([]byte, 2))
+		return t
+	}
+	sweep := spawn().Sweep()
+	say(o.Level(), sweep.Proven())
+	spawn()
+	say("ready")
+	rest()
+}

@@ -151,6 +151,9 @@ func (o *Owner) giveUpLocked(t *Tree) {
 		left = []Process{{PID: t.pid, Name: "?", State: "?", Tag: t.tag}}
 	}
 	t.uncontained = true
+	if t.ended {
+		t.reapMainLocked() // whoever swept is told how it ended, and will not ask again
+	}
 	o.endSweepLocked(t, left)
 	o.censusWithinLocked(censusEvery)
 }
@@ -163,7 +166,7 @@ func (o *Owner) leftLocked(t *Tree) []Process {
 			left = append(left, p)
 		}
 	}
-	if !t.reaped {
+	if !t.ended {
 		name(t.pid, t.tag)
 	}
 	for _, d := range o.keeper.kids {

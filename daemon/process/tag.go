@@ -40,11 +40,15 @@ const (
 	tagMaxStep = 1 << 32
 )
 
+// tagLimits are the limits that can carry a number, best first. Tests take some
+// away.
+var tagLimits = []int{unix.RLIMIT_LOCKS, unix.RLIMIT_RTTIME}
+
 var errTagsUsedUp = errors.New("tag: no numbers left below our own limit")
 
 // newTags lowers our own number for the first time, in the first limit that lets it.
 func newTags() (*tags, error) {
-	for _, resource := range []int{unix.RLIMIT_LOCKS, unix.RLIMIT_RTTIME} {
+	for _, resource := range tagLimits {
 		t := &tags{resource: resource}
 		if t.enter() == nil {
 			return t, nil

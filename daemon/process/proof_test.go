@@ -1,0 +1,244 @@
+package process
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// members returns the processes of a subject but main.
+func members(s *subject) []int {
+	return slices.DeleteFunc(bearing(s.marker), func(pid int) bool { return pid == s.PID() })
+}
+
+// 8.7: a child that shows only after the n-th scan of the table, the last one
+// before the proof included.
+func TestProofLooksAtOurChildrenAfterTheScan(t *testing.T) {
+	for n := int32(1); !t.Failed(); n++ {
+		var hidden, scans atomic.Int32
+		killed := make(chan Process, 10)
+		o := startChangedOwner(t, Options{OnRogue: func(p Process) { killed <- p }}, func(k *kernel) {
+			tagOf := k.tagOf
+			k.tagOf = func(pid int) (uint64, error) {
+				if int32(pid) == hidden.Load() {
+					return 1 << 63, nil // as if it were not there: foreign
+				}
+				return tagOf(pid)
+			}
+			k.afterScan = func() {
+				if hidden.Load() != 0 && scans.Add(1) == n {
+					hidden.Store(0)
+				}
+			}
+		})
+		s := startShape(t, o, "sibling", 4) // its children are the owner's
+		hidden.Store(int32(members(s)[0]))
+		sweep := s.Sweep()
+		if !sweep.Proven() {
+			t.Errorf("%d: not contained: %+v", n, sweep)
+		}
+		if hidden.Load() == 0 {
+			wantBearing(t, s.marker, 0)
+			o.Close()
+			continue
+		}
+		// It did not show before the proof. Now that it does, its tag is no tree's.
+		if n < 3 {
+			t.Errorf("the proof was given after %d scans", scans.Load())
+		}
+		hidden.Store(0)
+		<-killed
+		waitFor(t, "what showed after the proof to be killed", func() bool { return len(bearing(s.marker)) == 0 })
+		return
+	}
+}
+
+// unkillable makes signals to one process go nowhere.
+type unkillable struct{ pid atomic.Int32 }
+
+func (u *unkillable) change(k *kernel) {
+	kill, send := k.kill, k.pidfdSend
+	k.kill = func(pid int, sig syscall.Signal) error {
+		if int32(pid) == u.pid.Load() {
+			return unix.EPERM
+		}
+		return kill(pid, sig)
+	}
+	k.pidfdSend = func(pidfd int, sig syscall.Signal) error {
+		if of := u.pid.Load(); of != 0 && pidOf(pidfd) == int(of) {
+			return unix.EPERM
+		}
+		return send(pidfd, sig)
+	}
+}
+
+// pidOf reads which process a pidfd stands for.
+func pidOf(pidfd int) int {
+	b, _ := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(pidfd))
+	return fieldOf(string(b), "Pid:")
+}
+
+// 8.8.
+func TestProofIsNotGivenWhileAProcessCannotBeKilled(t *testing.T) {
+	for _, shape := range []string{"setsid", "double", "sibling"} {
+		t.Run(shape, func(t *testing.T) {
+			u := new(unkillable)
+			o := startChangedOwner(t, Options{SweepDeadline: 300 * time.Millisecond}, u.change)
+			s := startShape(t, o, shape, 2)
+			pid := members(s)[0]
+			u.pid.Store(int32(pid))
+			sweep := s.Sweep()
+			if sweep.Proven() || len(sweep.Left) != 1 || sweep.Left[0].PID != pid || sweep.Left[0].Name == "" {
+				t.Errorf("got %+v, want process %d to be named", sweep, pid)
+			}
+			if sweep.Took > 800*time.Millisecond {
+				t.Errorf("it took %v", sweep.Took)
+			}
+			select {
+			case <-s.Gone():
+				t.Error("and yet it is gone")
+			default:
+			}
+			if c := o.Counts(); c.Uncontained != 1 {
+				t.Errorf("counts are %+v", c)
+			}
+			u.pid.Store(0)
+			select { // without another sweep
+			case <-s.Gone():
+			case <-time.After(5 * time.Second):
+				t.Error("still not gone though it can be killed now")
+			}
+			if c := o.Counts(); c.Uncontained != 0 || c.Trees != 0 {
+				t.Errorf("counts are %+v", c)
+			}
+		})
+	}
+}
+
+// 8.9: each look at a process takes 5 ms, and there are 200 of them.
+func TestProofDeadlineEndsARound(t *testing.T) {
+	var slow atomic.Bool
+	o := startChangedOwner(t, Options{SweepDeadline: 300 * time.Millisecond}, func(k *kernel) {
+		tagOf, kill, send := k.tagOf, k.kill, k.pidfdSend
+		k.tagOf = func(pid int) (uint64, error) {
+			if slow.Load() {
+				time.Sleep(5 * time.Millisecond)
+			}
+			return tagOf(pid)
+		}
+		k.kill = func(pid int, sig syscall.Signal) error {
+			if slow.Load() {
+				return unix.EPERM
+			}
+			return kill(pid, sig)
+		}
+		k.pidfdSend = func(pidfd int, sig syscall.Signal) error {
+			if slow.Load() {
+				return unix.EPERM
+			}
+			return send(pidfd, sig)
+		}
+	})
+	s := startShape(t, o, "sessions", 201)
+	slow.Store(true)
+	sweep := s.Sweep()
+	slow.Store(false)
+	if sweep.Proven() {
+		t.Errorf("got %+v", sweep)
+	}
+	if sweep.Took > 700*time.Millisecond {
+		t.Errorf("it took %v in %d rounds", sweep.Took, sweep.Rounds)
+	}
+}
+
+// 8.10: 16 goroutines spawn side by side.
+func TestTagsAreNeverShared(t *testing.T) {
+	total := 2000
+	if testing.Short() {
+		total = 400
+	}
+	if os.Getenv("LONG") != "" {
+		total = 10_000
+	}
+	o := startOwner(t, Options{})
+	var mu sync.Mutex
+	seen := make(map[uint64]bool)
+	var wg sync.WaitGroup
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	fd := int(null.Fd())
+	for range 16 {
+		wg.Go(func() {
+			for range total / 16 {
+				tree, err := o.Spawn(Command{Path: "/bin/bash", Args: []string{"bash", "-c", ":", markerPrefix()}, Files: [3]int{fd, fd, fd}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				tag, err := o.tags.of(tree.PID()) // it is not reaped, so it answers
+				if err != nil || tag != tree.tag {
+					t.Errorf("main bears %d, the books say %d, %v", tag, tree.tag, err)
+				}
+				mu.Lock()
+				if seen[tag] {
+					t.Errorf("%d was given out twice", tag)
+				}
+				seen[tag] = true
+				mu.Unlock()
+				tree.Release()
+			}
+		})
+	}
+	wg.Wait()
+	own, err := o.tags.of(os.Getpid())
+	if err != nil || seen[own] || own != o.tags.own {
+		t.Errorf("our own number is %d, %v", own, err)
+	}
+	for tag := range seen {
+		if tag <= own || o.tags.foreign(tag) {
+			t.Fatalf("%d is not between our number and our original limit", tag)
+		}
+	}
+}
+
+// Our own number is not the last tree's, though nothing else was spawned.
+func TestTagsOwnIsNotTheLastTrees(t *testing.T) {
+	o := startOwner(t, Options{})
+	s := startBash(t, o, "exit 0")
+	if own, err := o.tags.of(os.Getpid()); err != nil || own >= s.tag {
+		t.Errorf("our own number is %d, the tree's %d, %v", own, s.tag, err)
+	}
+}
+
+// 8.10: what has joined a sibling's PID namespace has the sibling's init as
+// its parent, and dies with the tree whose tag it bears.
+func TestTreeThatJoinedASiblingIsSwept(t *testing.T) {
+	needNamespace(t, "join")
+	o := startOwner(t, nicely)
+	sibling := startShape(t, o, "namespace", 3)
+	init := members(sibling)[0]
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	marker := newMarker()
+	s := start(t, o, marker, exe, "shape", "join", marker, strconv.Itoa(init))
+	s.waitDots(3)
+	waitFor(t, "the orphan to be the sibling's", func() bool {
+		return slices.ContainsFunc(s.Members(), func(p Process) bool { return p.PPID == init })
+	})
+	sweep := s.wantSwept()
+	t.Logf("%v, %d rounds", sweep.Took, sweep.Rounds)
+	wantBearing(t, sibling.marker, 3)
+	sibling.wantSwept()
+}
