@@ -82,7 +82,16 @@ func readable(pidfd int, within time.Duration) bool {
 	}
 }
 
-const stopLooks = 20 // at the state of a process that was told to stop; a look takes some 20 µs
+const (
+	stopLooks = 20 // at the state of a process that was told to stop
+	stopPause = 50 * time.Microsecond
+)
+
+// pause is for less than the runtime's poller can sleep, which is a millisecond.
+func pause(d time.Duration) {
+	ts := unix.NsecToTimespec(int64(d))
+	_ = unix.Nanosleep(&ts, nil)
+}
 
 // killGroup kills the whole group of pid, a process that bears tag. A group
 // kill leaves no gap for a fork, but a group has no pidfd. So one member is
@@ -101,6 +110,7 @@ func (o *Owner) killGroup(pid, group int, tag uint64) (killed bool) {
 		case s.state == 'T':
 			return o.signals.send(groupOf(pid, group), unix.SIGKILL) == nil
 		}
+		pause(stopPause)
 	}
 	return false
 }

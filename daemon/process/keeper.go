@@ -119,8 +119,8 @@ func (o *Owner) planReap() (grown []*Tree) {
 		default:
 			old++
 			o.watchLocked(t)
-			if !t.exposed {
-				t.exposed = true
+			if t.exposed < 2 {
+				t.exposed++
 				grown = append(grown, t)
 			}
 		}

@@ -19,7 +19,8 @@ func oomScore() []byte {
 
 // expose raises the oom_score_adj of trees whose main has lived for a while.
 // Doing it at the spawn would be a seventh of what a quick command costs us,
-// and nothing fills the memory so quickly. What they fork later inherits it.
+// and nothing fills the memory so quickly. What they fork later inherits it; what
+// they forked while we looked is met the second time, for there are two.
 func (o *Owner) expose(trees []*Tree) {
 	if len(trees) == 0 {
 		return

@@ -22,12 +22,16 @@ func mountProc() error {
 	return unix.Mount("proc", "/proc", "proc", 0, "")
 }
 
-// needNamespace skips a shape that this user or system may not make.
-func needNamespace(t *testing.T, shape string) {
+// needPrivilege skips a shape that this user or system may not make.
+func needPrivilege(t *testing.T, shape string) {
 	switch shape {
 	case "namespace", "join":
 		if os.Getuid() != 0 {
 			t.Skip("a PID namespace of its own wants CAP_SYS_ADMIN")
+		}
+	case "otheruser":
+		if os.Getuid() != 0 {
+			t.Skip("only root becomes another user")
 		}
 	case "usernamespace":
 		if b, err := os.ReadFile("/proc/sys/user/max_user_namespaces"); err != nil || strings.TrimSpace(string(b)) == "0" {

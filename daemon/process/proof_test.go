@@ -220,10 +220,27 @@ func TestTagsOwnIsNotTheLastTrees(t *testing.T) {
 	}
 }
 
+// Who may not ask for a limit reads it in /proc.
+func TestTagsAreTheSameInProc(t *testing.T) {
+	for _, limits := range [][]int{{unix.RLIMIT_LOCKS}, {unix.RLIMIT_RTTIME}} {
+		withTagLimits(t, limits)
+		o := startOwner(t, Options{})
+		s := startBash(t, o, "read -u 1")
+		if tag, err := o.tags.inFile(s.PID()); err != nil || tag != s.tag {
+			t.Errorf("the file says %d, %v, want %d", tag, err, s.tag)
+		}
+		if tag, err := o.tags.inFile(unix.Getppid()); err != nil || !o.tags.foreign(tag) {
+			t.Errorf("the file says %d, %v of our parent", tag, err)
+		}
+		s.wantSwept()
+		o.Close()
+	}
+}
+
 // 8.10: what has joined a sibling's PID namespace has the sibling's init as
 // its parent, and dies with the tree whose tag it bears.
 func TestTreeThatJoinedASiblingIsSwept(t *testing.T) {
-	needNamespace(t, "join")
+	needPrivilege(t, "join")
 	o := startOwner(t, nicely)
 	sibling := startShape(t, o, "namespace", 3)
 	init := members(sibling)[0]

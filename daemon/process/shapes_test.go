@@ -48,6 +48,7 @@ var shapes = map[string]func(){
 	"foreign":       shapeForeign,
 	"autoreap":      shapeAutoreap,
 	"nested":        shapeNested,
+	"otheruser":     shapeOtherUser,
 }
 
 func runShape(name string) { shapes[name]() }
@@ -474,6 +475,23 @@ func shapeForeign() {
 func shapeAutoreap() {
 	signal.Ignore(unix.SIGCHLD)
 	detached(plain)
+	dot()
+	rest()
+}
+
+// shapeOtherUser: an orphan that has become another user, which only root can.
+//
+//go:norace
+func shapeOtherUser() {
+	if fork(plain) == 0 {
+		if fork(plain) == 0 {
+			setsid()
+			syscall.RawSyscall(syscall.SYS_SETRESUID, 65534, 65534, 65534)
+			dot()
+			rest()
+		}
+		exit()
+	}
 	dot()
 	rest()
 }

@@ -39,6 +39,8 @@ func (e *SpawnError) Error() string {
 
 func (e *SpawnError) Unwrap() error { return e.Err }
 
+const clonePause = 20 * time.Microsecond // between looks for a flight's child
+
 // gate lets one fork after the other take its number along. Our own number is
 // that of the last one through, and must stay so until that one's child has
 // been cloned and has inherited it. It need not stay until the child has
@@ -123,7 +125,6 @@ func (o *Owner) takeOff(t *Tree) (*flight, error) {
 // thread that forks it and bears the number, which nobody else can. Where it
 // is not found, the wait is for the fork to return.
 func (o *Owner) awaitClone(f *flight) {
-	pause := unix.Timespec{Nsec: int64(20 * time.Microsecond)}
 	var pids []int
 	for !f.back.Load() && !o.tags.carried() {
 		if thread := f.forker.Load(); thread != nil {
@@ -134,8 +135,7 @@ func (o *Owner) awaitClone(f *flight) {
 				return
 			}
 		}
-		// Not time.Sleep: the runtime's poller sleeps a millisecond or not at all.
-		_ = unix.Nanosleep(&pause, nil)
+		pause(clonePause)
 	}
 }
 

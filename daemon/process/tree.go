@@ -33,7 +33,7 @@ type Tree struct {
 	uncontained bool // a sweep ended without proof, and there is none since
 	sweep       *sweep
 	watch       *os.File // a pidfd of main in the runtime's poller; nil while nobody watches
-	exposed     bool     // its oom_score_adj was raised
+	exposed     int      // times that its oom_score_adj was raised
 	reaps       int64    // of processes that bear its tag
 
 	look look // what the keeper's last look found

@@ -34,11 +34,12 @@ func TestTreeSweepLeavesNothingAndSparesSibling(t *testing.T) {
 		{"stopped", 4, 4},
 		{"parricide", 1, 1},
 		{"group", 7, 7},
+		{"otheruser", 2, 2},
 		{"endless", 9, 1}, // the chains move too fast to be counted
 		{"endlessclear", 9, 1},
 	} {
 		t.Run(row.shape, func(t *testing.T) {
-			needNamespace(t, row.shape)
+			needPrivilege(t, row.shape)
 			o := startOwner(t, nicely)
 			sibling := startShape(t, o, "double", 2)
 			s := startShape(t, o, row.shape, row.dots)
