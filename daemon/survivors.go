@@ -40,7 +40,12 @@ type survivor struct {
 // What a kill could not end is listed too, until it is gone, but is not kept.
 func (s *survivors) follow(x *execution, run *runner.Run, uncontained bool) {
 	tree := run.Tree()
-	<-tree.Settled()
+	select {
+	case <-tree.Settled():
+	case <-s.over: // nobody will keep what it has left
+		tree.Sweep()
+		return
+	}
 	select {
 	case <-tree.Gone():
 		return

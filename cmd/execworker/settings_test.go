@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -243,85 +242,6 @@ func TestSettingsRefuse(t *testing.T) {
 	}
 }
 
-func TestAddressesThatNobodyCouldDial(t *testing.T) {
-	hosts := []string{"", "a b", " a", "a\tb", "a\x00", "a%41", "fe80::1%eth0", "[fe80::1%eth0]", "a?b", "a#b", "a/b", "a@b", "a,b",
-		"a..b", ".a", ".", "a..", "-a", "a-", "é", "[a]", "[127.0.0.1]", "[]", "1.2.3", "1.2.3.256", "010.0.0.1", "1", "1.2.3.0x4", "::1",
-		strings.Repeat("a", 64), strings.Repeat("a.", 127) + "b"}
-	ports := []string{"", "+443", "-1", "0443", "65536", "0x1bb", "https", " 443", "443 ", "4_3", "٤٤٣"}
-	var addrs []string
-	for _, host := range hosts {
-		addrs = append(addrs, host+":443")
-	}
-	for _, port := range ports {
-		addrs = append(addrs, "relay.example:"+port)
-	}
-	for _, addr := range addrs {
-		for _, name := range []string{"RELAY_ADDR", "RELAY_LISTEN"} {
-			err := hostPort(name, addr, 0)
-			if err == nil || !strings.HasPrefix(err.Error(), name+" is ") || !strings.Contains(err.Error(), "want ") {
-				t.Errorf("%s=%q: %v", name, addr, err)
-			}
-		}
-	}
-}
-
-func TestNumbersArePlainDecimal(t *testing.T) {
-	for _, name := range []string{"WORKER_MAX_CONCURRENT", "EXECWORKER_NICE"} {
-		for _, value := range []string{"010", "0x10", "1_0", "+4", " 4", "4 ", "4.0", "0b1", "-0", "٤", "99999999999999999999"} {
-			if _, err := parseSettings(t, []string{name + "=" + value}, "serve"); err == nil || !strings.Contains(err.Error(), name) {
-				t.Errorf("%s=%q: %v", name, value, err)
-			}
-		}
-		if _, err := parseSettings(t, []string{name + "=10"}, "serve"); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// A proxy that cannot be parsed would silently not be used.
-func TestProxiesAreCheckedAtTheStart(t *testing.T) {
-	tests := []struct{ https, no, addr, want string }{
-		{"http://proxy:3128", "", "relay:1", ""},
-		{"http://user:hunter2@proxy", "10.0.0.0/8, .example,[::1],*", "relay:1", ""},
-		{"proxy:3128", "", "relay:1", ""},
-		{"[::1]:3128", "", "relay:1", ""},
-		{"http://user:hunter2@pro xy:1", "", "relay:1", "HTTPS_PROXY"},
-		{"http://user:hunter2@proxy:port", "", "relay:1", "HTTPS_PROXY"},
-		{"http://user:hunter2@proxy:99999", "", "relay:1", "HTTPS_PROXY"},
-		{"http://hunter2%zz@proxy:1", "", "relay:1", "HTTPS_PROXY"},
-		{"http://", "", "relay:1", "HTTPS_PROXY"},
-		{"://", "", "localhost:1", "HTTPS_PROXY"},
-		{"socks5://user:hunter2@proxy:1", "", "relay:1", "HTTPS_PROXY"},
-		{"socks5://proxy:1", "relay", "relay:1", ""},
-		{"socks5://proxy:1", "", "localhost:1", ""},
-		{"http://proxy", "10.0.0.0/99", "relay:1", "NO_PROXY"},
-		{"http://proxy", "a b", "relay:1", "NO_PROXY"},
-		{"http://proxy", "a\x1b", "relay:1", "NO_PROXY"},
-		{"", "10.0.0.0/99", "relay:1", ""}, // nobody asks for it
-	}
-	for _, tt := range tests {
-		for _, lower := range []bool{false, true} {
-			names := []string{"HTTPS_PROXY", "NO_PROXY"}
-			if lower {
-				names = []string{"https_proxy", "no_proxy"}
-				tt.want = strings.ToLower(tt.want)
-			}
-			for _, name := range []string{"HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"} {
-				t.Setenv(name, "")
-			}
-			for _, args := range []string{"serve", "exec true"} {
-				_, err := parseSettings(t, []string{names[0] + "=" + tt.https, names[1] + "=" + tt.no, "RELAY_ADDR=" + tt.addr}, strings.Fields(args)...)
-				switch {
-				case tt.want == "" && err != nil:
-					t.Errorf("%+v: %v", tt, err)
-				case tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2")):
-					t.Errorf("%+v: %v", tt, err)
-				}
-			}
-		}
-	}
-}
-
 func TestSettingsReachTheDaemon(t *testing.T) {
 	all, err := parseSettings(t, []string{"RELAY_ADDR=r:1", "SANDBOX_ID=s", "SANDBOX_IMAGE=i", "SANDBOX_TRUST=t",
 		"WORKER_LABELS=a=b, c=d=e", "WORKER_MAX_CONCURRENT=7", "WORKSPACE_ROOT=/w", "WORKSPACE_IDLE=0",
@@ -347,95 +267,6 @@ func TestSettingsReachTheDaemon(t *testing.T) {
 	}
 }
 
-func TestTokenFileIsReadAtEachDial(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "token")
-	s := tokenSettings{SandboxTokenFile: path}
-	for _, token := range []string{"first", "second"} {
-		if err := os.WriteFile(path, []byte(token+"\r\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := s.token(); got != token || err != nil {
-			t.Errorf("got %q, %v, want %q", got, err, token)
-		}
-	}
-	longest := strings.Repeat("x", maxToken)
-	if err := os.WriteFile(path, []byte(longest+"\r\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := s.token(); got != longest || err != nil {
-		t.Errorf("got %d bytes, %v, want %d", len(got), err, maxToken)
-	}
-	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.token(); err == nil {
-		t.Error("a file of 1 MiB was taken for a token")
-	}
-}
-
-// A program that waits in an open or a read hears no signal.
-func TestFilesOfSettingsMustBeFiles(t *testing.T) {
-	dir := t.TempDir()
-	fifo, link := filepath.Join(dir, "fifo"), filepath.Join(dir, "link")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(fifo, link); err != nil {
-		t.Fatal(err)
-	}
-	cert, key, _ := tlsFiles(t)
-	rest := map[string]string{
-		"SANDBOX_TOKEN_FILE": "SANDBOX_ID=a",
-		"RELAY_CA_FILE":      "RELAY_TLS=1",
-		"RELAY_CERT_FILE":    "RELAY_TLS=1|RELAY_KEY_FILE=" + key,
-		"RELAY_KEY_FILE":     "RELAY_TLS=1|RELAY_CERT_FILE=" + cert,
-	}
-	for name, others := range rest {
-		for _, path := range []string{fifo, link, dir, "/dev/zero", "/dev/ptmx"} {
-			s := start(t, append(strings.Split(others, "|"), name+"="+path), nil, "serve")
-			s.wantCode(t, exitUsage)
-			wantOutput(t, name, s.stderr, "execworker: "+name+": "+path+" is no regular file\n")
-		}
-	}
-}
-
-func TestFilesOfSettingsMayBeLinks(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("abc\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	link := filepath.Join(dir, "link")
-	if err := os.Symlink("token", link); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := (tokenSettings{SandboxTokenFile: link}).token(); got != "abc" || err != nil {
-		t.Errorf("got %q, %v", got, err)
-	}
-}
-
-// The file has become a FIFO when the worker dials again: that attempt fails,
-// and a signal still stops the worker.
-func TestTokenFileThatBecomesAFIFOHoldsNothingUp(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(path, []byte("t"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	l := startLink(t)
-	worker := start(t, []string{l.variables[0], "SANDBOX_ID=second", "SANDBOX_TOKEN_FILE=" + path}, nil, "serve")
-	l.relay.stdout.wait(t, "second attached")
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	l.relay.signal(t, syscall.SIGTERM)
-	l.relay.wantCode(t, exitOK)
-	worker.stderr.wait(t, "is no regular file")
-	worker.signal(t, syscall.SIGTERM)
-	worker.wantCode(t, exitOK)
-}
-
 func TestLoopback(t *testing.T) {
 	tests := map[string]bool{
 		"localhost:1": true, "LOCALHOST.:1": true, "127.9.9.9:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true,
@@ -454,20 +285,5 @@ func TestProblemsComeOneALine(t *testing.T) {
 	code := p.fail(usage(errors.Join(errors.New("first\x1b"), errors.New("second"))))
 	if want := "execworker: first␛\nexecworker: second\n"; stderr.String() != want || code != exitUsage {
 		t.Errorf("code %d, %q, want %q", code, stderr.String(), want)
-	}
-}
-
-func TestTimesAreDurationsOrSeconds(t *testing.T) {
-	for given, want := range map[string]time.Duration{"90": 90 * time.Second, "1m30s": 90 * time.Second, "0": 0, "250ms": 250 * time.Millisecond, "-1s": -time.Second} {
-		var s span
-		if err := s.UnmarshalText([]byte(given)); err != nil || time.Duration(s) != want {
-			t.Errorf("%q is %v, %v; want %v", given, s, err, want)
-		}
-	}
-	for _, given := range []string{"", "soon", "1 s", "1e3", "99999999999999999999", "١"} {
-		var s span
-		if err := s.UnmarshalText([]byte(given)); err == nil {
-			t.Errorf("%q is %v", given, s)
-		}
 	}
 }

@@ -136,7 +136,7 @@ func numberWasReused(t *testing.T, step string) (reused bool) {
 		if err := os.WriteFile(lastPID, []byte(strconv.Itoa(pid-1)), 0o644); err != nil {
 			t.Error(err)
 		}
-		stranger = startBash(t, o, "echo; read -u 1")
+		stranger = startBash(t, o, "echo; sleep 100; true")
 		reused = stranger.PID() == pid
 	}
 	// The keeper must not see any of this, so the fence is another owner's.

@@ -2,6 +2,7 @@ package process
 
 import (
 	"errors"
+	"math"
 	"fmt"
 	"os"
 	"os/signal"
@@ -105,6 +106,11 @@ func newOwner(options Options, change func(*kernel)) (_ *Owner, err error) {
 	}
 	if err := checkKernel(); err != nil {
 		return nil, err
+	}
+	// What this program was started with and has not closed is no business of
+	// any main's. Whatever Go opens is close-on-exec anyway.
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return nil, os.NewSyscallError("close_range", err)
 	}
 	o := &Owner{
 		options:  options,

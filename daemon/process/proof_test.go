@@ -225,7 +225,7 @@ func TestTagsAreTheSameInProc(t *testing.T) {
 	for _, limits := range [][]int{{unix.RLIMIT_LOCKS}, {unix.RLIMIT_RTTIME}} {
 		withTagLimits(t, limits)
 		o := startOwner(t, Options{})
-		s := startBash(t, o, "read -u 1")
+		s := startBash(t, o, "sleep 100; true")
 		if tag, err := o.tags.inFile(s.PID()); err != nil || tag != s.tag {
 			t.Errorf("the file says %d, %v, want %d", tag, err, s.tag)
 		}

@@ -55,6 +55,16 @@ func TestCaseO12SignalStateAndOpenFileLimit(t *testing.T) {
 	alive(t, s)
 }
 
+func TestDescriptorsOfTheWorkerAreNoCommands(t *testing.T) {
+	_, s, _ := attach(t, nil, relaytest.WithSetup("exec 9</etc/passwd"))
+	s.Exec(t, 1, "cat <&9; ls -l /proc/self/fd")
+	got := s.WantEnd(t, 1, 0)
+	if strings.Contains(string(got.Stdout), "passwd") || !strings.Contains(string(got.Stderr), "9: Bad file descriptor") {
+		t.Errorf("stdout %q, stderr %q", got.Stdout, got.Stderr)
+	}
+	alive(t, s)
+}
+
 // ignoredHere is the SigIgn line of the test, which is the worker's parent.
 func ignoredHere(t *testing.T) string {
 	t.Helper()
