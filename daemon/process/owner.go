@@ -2,8 +2,8 @@ package process
 
 import (
 	"errors"
-	"math"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"sync"
@@ -109,9 +109,8 @@ func newOwner(options Options, change func(*kernel)) (_ *Owner, err error) {
 	}
 	// What this program was started with and has not closed is no business of
 	// any main's. Whatever Go opens is close-on-exec anyway.
-	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return nil, os.NewSyscallError("close_range", err)
-	}
+	// Best effort: the flag came with Linux 5.11 (close_range(2)).
+	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	o := &Owner{
 		options:  options,
 		oomScore: oomScore(),
