@@ -86,6 +86,18 @@ func TestSpawnMainIsNicerAndFirstToGo(t *testing.T) {
 	s.wantSwept()
 }
 
+// A negative oom_score_adj of ours, which a test may not have, is no main's
+// even at its start.
+func TestSpawnShieldsNoMain(t *testing.T) {
+	o := startOwner(t, Options{})
+	o.shielded = true
+	s := startBash(t, o, "cat /proc/self/oom_score_adj")
+	if got := s.waitLine(); got != string(o.oomScore) {
+		t.Errorf("oom_score_adj is %s, want %s", got, o.oomScore)
+	}
+	s.wantSwept()
+}
+
 // 8.19.
 func TestSpawnMainLeadsItsOwnSession(t *testing.T) {
 	o := startOwner(t, Options{})

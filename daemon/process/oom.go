@@ -7,14 +7,15 @@ import (
 )
 
 // oomScore is the oom_score_adj for trees: when memory is short, the kernel
-// shall end them before it ends this program.
-func oomScore() []byte {
+// shall end them before it ends this program. shielded says that this program
+// has a negative one, which no main may have even for a moment.
+func oomScore() (score []byte, shielded bool) {
 	var buf [16]byte
 	own := 0
 	if b, err := readProc(unix.Getpid(), "oom_score_adj", buf[:]); err == nil && len(b) > 1 {
 		own, _ = strconv.Atoi(string(b[:len(b)-1]))
 	}
-	return strconv.AppendInt(nil, int64(min(1000, max(0, own)+100)), 10)
+	return strconv.AppendInt(nil, int64(min(1000, max(0, own)+100)), 10), own < 0
 }
 
 // expose raises the oom_score_adj of trees whose main has lived for a while.

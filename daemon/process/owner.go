@@ -36,6 +36,7 @@ type Options struct {
 type Owner struct {
 	options  Options
 	oomScore []byte           // of trees
+	shielded bool             // our own oom_score_adj is negative
 	dropped  chan<- os.Signal // that are ignored here and shall not be by mains
 	kernel   *kernel
 	signals  *signaller
@@ -112,15 +113,15 @@ func newOwner(options Options, change func(*kernel)) (_ *Owner, err error) {
 	// Best effort: the flag came with Linux 5.11 (close_range(2)).
 	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	o := &Owner{
-		options:  options,
-		oomScore: oomScore(),
-		wake:     make(chan struct{}, 1),
-		closing:  make(chan struct{}),
-		trees:    make(map[uint64]*Tree),
-		mains:    make(map[int]*Tree),
-		rogues:   make(map[int]Process),
-		plan:     plan{reap: time.Now()},
+		options: options,
+		wake:    make(chan struct{}, 1),
+		closing: make(chan struct{}),
+		trees:   make(map[uint64]*Tree),
+		mains:   make(map[int]*Tree),
+		rogues:  make(map[int]Process),
+		plan:    plan{reap: time.Now()},
 	}
+	o.oomScore, o.shielded = oomScore()
 	if o.keeper.table, err = openTable(); err != nil {
 		return nil, err
 	}

@@ -91,6 +91,9 @@ func (o *Owner) Spawn(c Command) (*Tree, error) {
 		o.strikeLocked(t)
 		return nil, err
 	}
+	if o.shielded {
+		o.exposeOne(pid, t.tag)
+	}
 	t.pid, t.pidfd, t.began = pid, pidfd, time.Now()
 	o.mains[pid] = t
 	o.reapWithinLocked(youngFor)
