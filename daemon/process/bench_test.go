@@ -144,7 +144,7 @@ func BenchmarkSweep(b *testing.B) {
 	var floor, ours []time.Duration
 	for b.Loop() {
 		for range 20 {
-			cmd := exec.Command("/bin/bash", "-c", "echo; read -u 1")
+			cmd := exec.Command("/bin/bash", "-c", "echo; exec sleep 100")
 			out, err := cmd.StdoutPipe()
 			if err != nil {
 				b.Fatal(err)
@@ -168,7 +168,7 @@ func BenchmarkSweep(b *testing.B) {
 				b.Fatal(err)
 			}
 			fd := int(w.Fd())
-			tree, err := o.Spawn(Command{Path: "/bin/bash", Args: []string{"bash", "-c", "echo; read -u 1"}, Files: [3]int{fd, fd, fd}})
+			tree, err := o.Spawn(Command{Path: "/bin/bash", Args: []string{"bash", "-c", "echo; exec sleep 100"}, Files: [3]int{fd, fd, fd}})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -101,7 +101,7 @@ func TestSpawnShieldsNoMain(t *testing.T) {
 // 8.19.
 func TestSpawnMainLeadsItsOwnSession(t *testing.T) {
 	o := startOwner(t, Options{})
-	s := startBash(t, o, `{ : <>/dev/tty; } 2>/dev/null && echo tty || echo none; read -u 1`)
+	s := startBash(t, o, `{ : <>/dev/tty; } 2>/dev/null && echo tty || echo none; sleep 100; true`)
 	if got := s.waitLine(); got != "none" {
 		t.Errorf("/dev/tty can be opened: %s", got)
 	}

@@ -30,6 +30,7 @@ func TestFenceRefusesWhatIsNotOursToSignal(t *testing.T) {
 	s := newSignaller(&kernel{
 		kill:      func(pid int, _ syscall.Signal) error { sent = append(sent, pid); return nil },
 		pidfdSend: func(pidfd int, _ syscall.Signal) error { sent = append(sent, pidfd); return nil },
+		sessionOf: unix.Getsid,
 	})
 	for _, to := range []target{
 		pinned(1), pinned(0), pinned(-1), pinned(-1000), pinned(os.Getpid()), pinned(fellow),
@@ -88,15 +89,31 @@ func TestFenceSparesAGroupThatItsMemberHasLeft(t *testing.T) {
 	s.wantSwept()
 }
 
-// 8.15.
+// 8.15, as if the number had been given to somebody else at once.
 func TestFenceNeverSignalsMainsNumberAfterRelease(t *testing.T) {
 	r := new(recorder)
-	o := startChangedOwner(t, nicely, r.change)
+	var main atomic.Int32
+	o := startChangedOwner(t, nicely, func(k *kernel) {
+		sessionOf, kill := k.sessionOf, k.kill
+		k.sessionOf = func(pid int) (int, error) {
+			if int32(pid) == main.Load() {
+				return pid, nil
+			}
+			return sessionOf(pid)
+		}
+		k.kill = func(pid int, sig syscall.Signal) error {
+			if of := main.Load(); of != 0 && (int32(pid) == of || int32(-pid) == of) {
+				return nil
+			}
+			return kill(pid, sig)
+		}
+		r.change(k)
+	})
 	s := startShape(t, o, "survivor", 1)
 	s.Release()
-	main := s.PID()
+	main.Store(int32(s.PID()))
 	s.wantSwept()
-	r.wantNever(t, main)
+	r.wantNever(t, s.PID())
 }
 
 // 8.12: between each two steps of the fence the process ends and its number is

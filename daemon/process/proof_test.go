@@ -122,6 +122,52 @@ func TestProofIsNotGivenWhileAProcessCannotBeKilled(t *testing.T) {
 	}
 }
 
+// Main keeps its number, and its group's, while another child of ours bears the
+// tag: only so can the group be killed.
+func TestProofPinsMainToTheLast(t *testing.T) {
+	u := new(unkillable)
+	var scans atomic.Int32
+	o := startChangedOwner(t, Options{SweepDeadline: 20 * time.Second}, func(k *kernel) {
+		u.change(k)
+		k.afterScan = func() { scans.Add(1) }
+	})
+	s := startShape(t, o, "setsid", 2)
+	u.pid.Store(int32(members(s)[0]))
+	swept := make(chan Sweep)
+	go func() { swept <- s.Sweep() }()
+	<-s.Done()
+	after := scans.Load()
+	waitFor(t, "three more scans", func() bool { return scans.Load() >= after+3 })
+	if !alive(s.PID()) {
+		t.Error("main has been reaped")
+	}
+	u.pid.Store(0)
+	if sweep := <-swept; !sweep.Proven() {
+		t.Errorf("got %+v", sweep)
+	}
+	if alive(s.PID()) {
+		t.Error("main has not been reaped")
+	}
+}
+
+// The table is scanned twice after the last reap.
+func TestProofTakesTwoLooks(t *testing.T) {
+	var main, scans atomic.Int32
+	o := startChangedOwner(t, Options{}, func(k *kernel) {
+		k.afterScan = func() {
+			if of := main.Load(); of != 0 && !alive(int(of)) {
+				scans.Add(1)
+			}
+		}
+	})
+	s := startShape(t, o, "one", 1)
+	main.Store(int32(s.PID()))
+	s.wantSwept()
+	if got := scans.Load(); got < 2 {
+		t.Errorf("it took %d", got)
+	}
+}
+
 // 8.9: each look at a process takes 5 ms, and there are 200 of them.
 func TestProofDeadlineEndsARound(t *testing.T) {
 	var slow atomic.Bool

@@ -13,6 +13,7 @@ type kernel struct {
 	pidfdOpen func(pid int) (int, error)
 	pidfdSend func(pidfd int, sig syscall.Signal) error
 	tagOf     func(pid int) (uint64, error)
+	sessionOf func(pid int) (int, error)
 	statOf    func(pid int) (stat, error)
 	afterScan func() // may be nil
 }
@@ -23,6 +24,7 @@ func realKernel(t *tags) kernel {
 		pidfdOpen: func(pid int) (int, error) { return unix.PidfdOpen(pid, 0) },
 		pidfdSend: func(pidfd int, sig syscall.Signal) error { return unix.PidfdSendSignal(pidfd, sig, nil, 0) },
 		tagOf:     t.of,
+		sessionOf: unix.Getsid,
 		statOf:    readStat,
 	}
 }
@@ -82,7 +84,7 @@ func (s *signaller) send(to target, sig syscall.Signal) error {
 	case to.group != 0 && (to.group <= 1 || to.group == s.group || to.group == s.self):
 		return refuse("our own group, or no group")
 	}
-	session, err := unix.Getsid(to.pid)
+	session, err := s.kernel.sessionOf(to.pid)
 	if err != nil {
 		return err
 	}
