@@ -150,6 +150,10 @@ func (l *link) exec(t *testing.T, args ...string) *started {
 	return start(t, l.variables, nil, append([]string{"exec"}, args...)...)
 }
 
+// processName is a name that no other run of these tests looks for: the tree may
+// be tested twice at the same time, and a run that was killed leaves processes.
+func processName(name string) string { return fmt.Sprintf("%s-%d", name, os.Getpid()) }
+
 func wantOutput(t *testing.T, what string, w *watched, want string) {
 	t.Helper()
 	if got := w.String(); got != want {

@@ -101,19 +101,19 @@ var unread = map[string]func(*testing.T, *exec.Cmd){
 
 func TestInterruptEndsExecThatNobodyReads(t *testing.T) {
 	commands := map[string]string{
-		"word":  "echo x; echo > %[1]s; exec -a TestUnread-word-%[2]s sleep 300",
-		"flood": "echo > %[1]s; exec -a TestUnread-flood-%[2]s yes",
+		"word":  "echo x; echo > %[1]s; exec -a %[2]s sleep 300",
+		"flood": "echo > %[1]s; exec -a %[2]s yes",
 	}
 	for where, to := range unread {
 		for what, command := range commands {
 			t.Run(what+" to a "+where, func(t *testing.T) {
 				t.Parallel()
-				l, g := startLink(t), newGate(t)
-				s := start(t, l.variables, func(c *exec.Cmd) { to(t, c) }, "exec", "--", fmt.Sprintf(command, g, where))
+				l, g, name := startLink(t), newGate(t), processName("TestUnread-"+what+"-"+where)
+				s := start(t, l.variables, func(c *exec.Cmd) { to(t, c) }, "exec", "--", fmt.Sprintf(command, g, name))
 				g.wait(t)
 				s.signal(t, syscall.SIGINT)
 				s.wantCode(t, exitSignal)
-				if err := nothingLeft("TestUnread-" + what + "-" + where); err != nil {
+				if err := nothingLeft(name); err != nil {
 					t.Error(err)
 				}
 			})
@@ -184,13 +184,13 @@ func TestLateReaderGetsEverything(t *testing.T) {
 // The first case needs an abort to end; in the others the error comes with or
 // after the end of the command.
 func TestExecTellsOfOutputThatCannotBeWritten(t *testing.T) {
-	l := startLink(t)
+	l, name := startLink(t), processName("TestFull")
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer full.Close()
-	for _, command := range []string{"echo hi; exec -a TestFull sleep 300", "echo hi", "echo hi; exit 7", "yes | head -c 3000000"} {
+	for _, command := range []string{"echo hi; exec -a " + name + " sleep 300", "echo hi", "echo hi; exit 7", "yes | head -c 3000000"} {
 		s := start(t, l.variables, func(c *exec.Cmd) { c.Stdout = full }, "exec", "--", command)
 		s.wantCode(t, exitNotRun)
 		wantOutput(t, command, s.stderr, "execworker: exec: write stdout: no space left on device\n")
@@ -198,7 +198,7 @@ func TestExecTellsOfOutputThatCannotBeWritten(t *testing.T) {
 		s = start(t, l.variables, func(c *exec.Cmd) { c.Stderr = full }, "exec", "--", "("+command+") >&2")
 		s.wantCode(t, exitNotRun)
 	}
-	if err := nothingLeft("TestFull"); err != nil {
+	if err := nothingLeft(name); err != nil {
 		t.Error(err)
 	}
 	s := start(t, l.variables, func(c *exec.Cmd) { c.Stdout = full }, "exec", "--", "exit 7")

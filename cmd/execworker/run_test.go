@@ -80,12 +80,12 @@ func TestExecSendsStdin(t *testing.T) {
 }
 
 func TestInterruptAbortsExec(t *testing.T) {
-	l := startLink(t)
-	s := l.exec(t, "--", "exec -a TestInterruptAbortsExec bash -c 'echo ready; while :; do sleep 300; done' TestInterruptAbortsExec")
+	l, name := startLink(t), processName("TestInterruptAbortsExec")
+	s := l.exec(t, "--", "exec -a "+name+" bash -c 'echo ready; while :; do sleep 300; done' "+name)
 	s.stdout.wait(t, "ready")
 	s.signal(t, syscall.SIGINT)
 	s.wantCode(t, exitSignal)
-	if err := nothingLeft("TestInterruptAbortsExec"); err != nil {
+	if err := nothingLeft(name); err != nil {
 		t.Error(err)
 	}
 	wantOutput(t, "stderr", s.stderr, "")
@@ -124,19 +124,19 @@ func TestInterruptEndsReadOfStdin(t *testing.T) {
 
 // As in "execworker exec -- yes | head -1".
 func TestExecWithoutReaderIsAborted(t *testing.T) {
-	l := startLink(t)
+	l, name := startLink(t), processName("TestExecWithoutReader")
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, l.variables, func(c *exec.Cmd) { c.Stdout = w }, "exec", "--", "exec -a TestExecWithoutReader yes")
+	s := start(t, l.variables, func(c *exec.Cmd) { c.Stdout = w }, "exec", "--", "exec -a "+name+" yes")
 	w.Close()
 	if _, err := io.ReadFull(r, make([]byte, 2)); err != nil {
 		t.Fatal(err)
 	}
 	r.Close()
 	s.wantCode(t, exitSignal)
-	if err := nothingLeft("TestExecWithoutReader"); err != nil {
+	if err := nothingLeft(name); err != nil {
 		t.Error(err)
 	}
 }
@@ -162,14 +162,14 @@ func TestServeDrains(t *testing.T) {
 }
 
 func TestSecondSignalEndsServe(t *testing.T) {
-	l := startLink(t, "EXECWORKER_DRAIN=10m")
-	s := l.exec(t, "--", "trap '' TERM; echo ready; exec -a TestSecondSignal sleep 300")
+	l, name := startLink(t, "EXECWORKER_DRAIN=10m"), processName("TestSecondSignal")
+	s := l.exec(t, "--", "trap '' TERM; echo ready; exec -a "+name+" sleep 300")
 	s.stdout.wait(t, "ready")
 	l.worker.signal(t, syscall.SIGTERM)
 	l.worker.stderr.wait(t, "drain began")
 	l.worker.signal(t, syscall.SIGINT)
 	l.worker.wantCode(t, exitSignal)
-	if err := nothingLeft("TestSecondSignal"); err != nil {
+	if err := nothingLeft(name); err != nil {
 		t.Error(err)
 	}
 }

@@ -63,19 +63,19 @@ func TestHangUpCountsOnce(t *testing.T) {
 
 // Every command that waits takes a hang-up for what it is: somebody has left.
 func TestHangUpIsASignalToStop(t *testing.T) {
-	l := startLink(t)
-	x := l.exec(t, "--", "trap '' HUP; echo ready; exec -a TestHangUp sleep 300")
+	l, name := startLink(t), processName("TestHangUp")
+	x := l.exec(t, "--", "trap '' HUP; echo ready; exec -a "+name+" sleep 300")
 	x.stdout.wait(t, "ready")
 	x.signal(t, syscall.SIGHUP)
 	x.wantCode(t, exitSignal)
 
-	x = l.exec(t, "--", "trap '' HUP; echo ready; exec -a TestHangUp sleep 300")
+	x = l.exec(t, "--", "trap '' HUP; echo ready; exec -a "+name+" sleep 300")
 	x.stdout.wait(t, "ready")
 	l.worker.signal(t, syscall.SIGHUP)
 	l.worker.stderr.wait(t, "drain began")
 	l.worker.signal(t, syscall.SIGTERM) // or it would take its ten seconds
 	l.worker.wantCode(t, exitSignal)
-	if err := nothingLeft("TestHangUp"); err != nil {
+	if err := nothingLeft(name); err != nil {
 		t.Error(err)
 	}
 	l.relay.signal(t, syscall.SIGHUP)
