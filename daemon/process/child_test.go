@@ -2,6 +2,7 @@ package process
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -35,7 +36,17 @@ func TestSpawnMainHasDefaultSignalsAndUmask(t *testing.T) {
 	o := startOwner(t, Options{})
 	s := startBash(t, o, `while read -r l; do case $l in SigIgn*|SigBlk*|SigPnd*) echo "$l";; esac; done </proc/self/status; umask`)
 	for _, want := range []string{"SigPnd:\t0000000000000000", "SigBlk:\t0000000000000000", "SigIgn:\t0000000000000004", "0027"} {
-		if got := s.waitLine(); got != want {
+		got := s.waitLine()
+		if hex, ok := strings.CutPrefix(got, "SigIgn:\t"); ok {
+			// 32 and 33 belong to the C library: make, for one, leaves them ignored,
+			// and Go has no say in them.
+			ignored, err := strconv.ParseUint(hex, 16, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = fmt.Sprintf("SigIgn:\t%016x", ignored&^(3<<31))
+		}
+		if got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
