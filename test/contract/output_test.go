@@ -137,7 +137,7 @@ func TestADuplicateNeverOvertakesTheOutput(t *testing.T) {
 	if r := s.WantEnd(t, 1, 0); r.Size != 400000 {
 		t.Errorf("the End came after %d of 400000 bytes", r.Size)
 	}
-	s.WantNothingMore(t, 1)
+	// The second one is joined, or replayed if the first is over by then.
 }
 
 func TestARelayThatDoesNotReadCostsBoundedMemory(t *testing.T) {
