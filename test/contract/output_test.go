@@ -150,7 +150,7 @@ func TestARelayThatDoesNotReadCostsBoundedMemory(t *testing.T) {
 	time.Sleep(2 * time.Second) // for as many of them to run as can
 	rss := residentBytes(t, w.DaemonPID(t))
 	t.Logf("resident: %d MiB", rss>>20)
-	if most := 200 << 20; rss > most { // four slots of 16 MiB, and what the race detector adds
+	if most := 500 << 20; rss > most { // four slots of 16 MiB, times what the race detector adds; unbounded it were 960
 		t.Errorf("resident: %d MiB", rss>>20)
 	}
 	s.Resume()
