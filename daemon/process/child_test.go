@@ -97,14 +97,15 @@ func TestSpawnMainIsNicerAndFirstToGo(t *testing.T) {
 	s.wantSwept()
 }
 
-// A negative oom_score_adj of ours, which a test may not have, is no main's
-// even at its start.
+// A negative oom_score_adj of ours, which a test may not have, is no main's when
+// Spawn returns.
 func TestSpawnShieldsNoMain(t *testing.T) {
 	o := startOwner(t, Options{})
 	o.shielded = true
-	s := startBash(t, o, "cat /proc/self/oom_score_adj")
-	if got := s.waitLine(); got != string(o.oomScore) {
-		t.Errorf("oom_score_adj is %s, want %s", got, o.oomScore)
+	s := startShape(t, o, "one", 0)
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(s.PID()) + "/oom_score_adj")
+	if got := strings.TrimSpace(string(b)); err != nil || got != string(o.oomScore) {
+		t.Errorf("oom_score_adj is %s, %v, want %s", got, err, o.oomScore)
 	}
 	s.wantSwept()
 }

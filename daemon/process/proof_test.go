@@ -53,7 +53,11 @@ func TestProofLooksAtOurChildrenAfterTheScan(t *testing.T) {
 			t.Errorf("the proof was given after %d scans", scans.Load())
 		}
 		hidden.Store(0)
-		<-killed
+		select {
+		case <-killed:
+		case <-time.After(10 * time.Second):
+			t.Fatal("what showed after the proof lives on")
+		}
 		waitFor(t, "what showed after the proof to be killed", func() bool { return len(bearing(s.marker)) == 0 })
 		return
 	}
@@ -167,8 +171,39 @@ func TestProofTakesTwoLooks(t *testing.T) {
 	}
 }
 
-// 8.9: each look at a process takes 5 ms, and there are 200 of them.
+// A look during which somebody was reaped is not one of the two: the survivor
+// ends between the scan and the pass after it.
+func TestProofIsSpoiltByAReap(t *testing.T) {
+	var survivor, scans atomic.Int32
+	o := startChangedOwner(t, Options{}, func(k *kernel) {
+		k.afterScan = func() {
+			scans.Add(1)
+			if pid := int(survivor.Swap(0)); pid != 0 {
+				_ = unix.Kill(pid, unix.SIGKILL)
+				waitFor(t, "the survivor's end", func() bool { return ended(pid) })
+				scans.Store(0)
+			}
+		}
+	})
+	s := startShape(t, o, "survivor", 1)
+	s.Release()
+	<-s.Settled()
+	survivor.Store(int32(s.Members()[0].PID))
+	<-s.Gone()
+	if got := scans.Load(); got < 2 {
+		t.Errorf("the proof came %d scans after the reap", got)
+	}
+}
+
+// 8.9: each look at a process takes 5 ms, and there are 200 of them, main's
+// children or ours.
 func TestProofDeadlineEndsARound(t *testing.T) {
+	for _, shape := range []string{"sessions", "orphansessions"} {
+		t.Run(shape, func(t *testing.T) { deadlineEndsARound(t, shape) })
+	}
+}
+
+func deadlineEndsARound(t *testing.T, shape string) {
 	var slow atomic.Bool
 	o := startChangedOwner(t, Options{SweepDeadline: 300 * time.Millisecond}, func(k *kernel) {
 		tagOf, kill, send := k.tagOf, k.kill, k.pidfdSend
@@ -191,7 +226,10 @@ func TestProofDeadlineEndsARound(t *testing.T) {
 			return send(pidfd, sig)
 		}
 	})
-	s := startShape(t, o, "sessions", 201)
+	s := startShape(t, o, shape, 200)
+	if shape == "orphansessions" {
+		<-s.Done()
+	}
 	slow.Store(true)
 	sweep := s.Sweep()
 	slow.Store(false)

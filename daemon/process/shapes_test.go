@@ -14,37 +14,38 @@ import (
 // system calls are made, because all other threads of the Go program are gone.
 
 var shapes = map[string]func(){
-	"one":           func() { dot(); rest() },
-	"exit":          func() { exitWith(7) },
-	"setsid":        shapeSetsid,
-	"double":        shapeDouble,
-	"cleared":       shapeCleared,
-	"deaf":          shapeDeaf,
-	"sessions":      shapeSessions,
-	"chain":         shapeChain,
-	"subreaper":     shapeSubreaper,
-	"sibling":       shapeSibling,
-	"silent":        shapeSilent,
-	"namespace":     shapeNamespace,
-	"usernamespace": shapeUserNamespace,
-	"leaderless":    shapeLeaderless,
-	"stopped":       shapeStopped,
-	"parricide":     shapeParricide,
-	"endless":       func() { shapeEndless() },
-	"endlessclear":  func() { again("endless") },
-	"bomb":          func() { shapeBomb(false) },
-	"bombs":         func() { shapeBomb(true) },
-	"bombclear":     func() { again("bombs") },
-	"rogue":         func() { shapeRogue(false) },
-	"rogueorphan":   func() { shapeRogue(true) },
-	"group":         shapeGroup,
-	"orphans":       shapeOrphans,
-	"survivor":      shapeSurvivor,
-	"join":          shapeJoin,
-	"foreign":       shapeForeign,
-	"autoreap":      shapeAutoreap,
-	"nested":        shapeNested,
-	"otheruser":     shapeOtherUser,
+	"one":            func() { dot(); rest() },
+	"exit":           func() { exitWith(7) },
+	"setsid":         shapeSetsid,
+	"double":         shapeDouble,
+	"cleared":        shapeCleared,
+	"deaf":           shapeDeaf,
+	"sessions":       shapeSessions,
+	"orphansessions": func() { sessions(); exit() },
+	"chain":          shapeChain,
+	"subreaper":      shapeSubreaper,
+	"sibling":        shapeSibling,
+	"silent":         shapeSilent,
+	"namespace":      shapeNamespace,
+	"usernamespace":  shapeUserNamespace,
+	"leaderless":     shapeLeaderless,
+	"stopped":        shapeStopped,
+	"parricide":      shapeParricide,
+	"endless":        func() { shapeEndless() },
+	"endlessclear":   func() { again("endless") },
+	"bomb":           func() { shapeBomb(false) },
+	"bombs":          func() { shapeBomb(true) },
+	"bombclear":      func() { again("bombs") },
+	"rogue":          func() { shapeRogue(false) },
+	"rogueorphan":    func() { shapeRogue(true) },
+	"group":          shapeGroup,
+	"orphans":        shapeOrphans,
+	"survivor":       shapeSurvivor,
+	"join":           shapeJoin,
+	"foreign":        shapeForeign,
+	"autoreap":       shapeAutoreap,
+	"nested":         shapeNested,
+	"otheruser":      shapeOtherUser,
 }
 
 func runShape(name string) { shapes[name]() }
@@ -185,13 +186,13 @@ func shapeDeaf() {
 }
 
 //go:norace
-func shapeSessions() {
+func sessions() {
 	for range 200 {
 		detached(plain)
 	}
-	dot()
-	rest()
 }
+
+func shapeSessions() { sessions(); dot(); rest() }
 
 // shapeChain: 50 generations, of which the last lives.
 //

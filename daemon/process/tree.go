@@ -200,8 +200,9 @@ func ended(pid int) bool {
 }
 
 // wait reaps a child of ours, by its number and never any child: what another
-// part of the program waits for is not ours to take. __WALL because a clone
-// without an exit signal is not waited for otherwise (wait(2)).
+// part of the program waits for is not ours to take. __WALL asks for children of
+// every kind (wait(2)); today's kernels give what is adopted, and what is made
+// with CLONE_PARENT, the usual exit signal anyway.
 func wait(pid int, status *syscall.WaitStatus, usage *syscall.Rusage) (int, error) {
 	for {
 		got, err := syscall.Wait4(pid, status, syscall.WNOHANG|syscall.WALL, usage)
