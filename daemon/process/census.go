@@ -17,12 +17,13 @@ func (o *Owner) census() {
 			k.trees = append(k.trees, t)
 		}
 	}
+	until := o.deadlineLocked()
 	o.mu.Unlock()
 	if len(k.trees) == 0 {
 		return
 	}
 
-	o.look(k.trees, time.Time{})
+	o.look(k.trees, until)
 
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -96,7 +96,10 @@ func (o *Owner) keep() {
 
 // reap is the regular look at our children.
 func (o *Owner) reap() {
-	o.pass(nil, time.Time{})
+	o.mu.Lock()
+	until := o.deadlineLocked()
+	o.mu.Unlock()
+	o.pass(nil, until)
 	o.expose(o.planReap())
 }
 
@@ -119,7 +122,7 @@ func (o *Owner) planReap() (grown []*Tree) {
 		default:
 			old++
 			o.watchLocked(t)
-			if t.exposed < 2 {
+			if t.exposed < 2 && len(o.sweeping) == 0 { // no sweep waits for that
 				t.exposed++
 				grown = append(grown, t)
 			}

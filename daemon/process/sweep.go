@@ -93,7 +93,7 @@ func (o *Owner) round(now time.Time) {
 	k := &o.keeper
 	o.mu.Lock()
 	k.trees = append(k.trees[:0], o.sweeping...)
-	var until time.Time
+	until := o.deadlineLocked()
 	before := 0
 	for _, t := range k.trees {
 		if t.sweep.rounds++; t.sweep.rounds == 1 {
@@ -101,9 +101,6 @@ func (o *Owner) round(now time.Time) {
 		}
 		before += t.sweep.reaped
 		o.killMainGroupLocked(t)
-		if until.IsZero() || t.sweep.deadline.Before(until) {
-			until = t.sweep.deadline
-		}
 	}
 	o.plan.round = time.Time{}
 	o.mu.Unlock()
@@ -136,6 +133,17 @@ func (o *Owner) round(now time.Time) {
 	if next := time.Now().Add(k.pause); o.plan.round.IsZero() || next.Before(o.plan.round) {
 		o.plan.round = next
 	}
+}
+
+// deadlineLocked is the earliest of the sweeps under way, zero if there is none.
+// Whatever the keeper does, a sweep waits for it, so it ends by then.
+func (o *Owner) deadlineLocked() (until time.Time) {
+	for _, t := range o.sweeping {
+		if until.IsZero() || t.sweep.deadline.Before(until) {
+			until = t.sweep.deadline
+		}
+	}
+	return until
 }
 
 // giveUpLocked ends a sweep whose deadline has passed.
