@@ -10,7 +10,7 @@
 //	                                        ▼
 //	                          lane (or kept, in buffered mode)
 //	                                        ▼
-//	outcome ─► ledger.finish ─► lane.close ─► sender.next ─► session.send ─► relay
+//	outcome ─► lane.flush ─► ledger.finish ─► lane.end ─► sender.next ─► session.send ─► relay
 //
 //	Abort frame ─► ledger.abort ─► execution.cancel(cause) ─► the tree is swept
 //

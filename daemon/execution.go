@@ -60,7 +60,7 @@ type meter struct {
 	stdout      atomic.Int64 // bytes
 	stderr      atomic.Int64
 	chunks      atomic.Int64
-	waits       [2]wait // of the two readers for room in the lane
+	waits       [2]wait // of the two readers for room in the lane; the slot's, after them, is with stdout's
 }
 
 // wait adds up how long somebody has waited.

@@ -42,8 +42,12 @@ func (k *kept) put(stream runner.Stream, slab *runner.Slab) *runner.Slab {
 // truncated says that stdout was cut; of a nil kept, which is streaming, never.
 func (k *kept) truncated() bool { return k != nil && k.streams[0].cut > 0 }
 
-// take returns all slabs, stdout's and stderr's; they are the caller's.
+// take returns all slabs, stdout's and stderr's; they are the caller's. A nil
+// kept, which is streaming, has none.
 func (k *kept) take() (all [2][]*runner.Slab) {
+	if k == nil {
+		return all
+	}
 	for i := range k.streams {
 		all[i], k.streams[i].slabs = k.streams[i].slabs, nil
 		k.chunks += int64(len(all[i]))

@@ -41,11 +41,7 @@ func (d *Daemon) run(x *execution) (next *execution) {
 		r.Phases.Spawn = run.StartedAt().Sub(taken)
 		o = x.follow(run, &r)
 	}
-	if x.kept != nil {
-		x.lane.flush(x.kept.take(), x.waiting[0])
-	} else {
-		x.lane.flush([2][]*runner.Slab{}, x.waiting[0])
-	}
+	x.lane.flush(x.kept.take(), x.waiting[0])
 	// Recorded first, then sent: a frame that is lost with its session is
 	// replayed, and a redelivery that comes right behind it is not a join.
 	next, heir, waited, verdict := d.ledger.finish(x, o)

@@ -143,17 +143,24 @@ func fill(l *lane) {
 	}
 }
 
+// blockedPut fills l and puts one more piece, which waits; done is closed when
+// that has been taken.
+func blockedPut(l *lane) (done <-chan struct{}) {
+	fill(l)
+	taken := make(chan struct{})
+	go func() {
+		defer close(taken)
+		l.put(runner.Stdout, slabOf("more"), never)
+	}()
+	synctest.Wait()
+	return taken
+}
+
 func TestTheEndOfASessionFreesEverybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSender()
 		l := s.lane(1)
-		fill(l)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			l.put(runner.Stdout, slabOf("more"), never)
-		}()
-		synctest.Wait()
+		done := blockedPut(l)
 		s.kill()
 		<-done
 		l.flush([2][]*runner.Slab{{slabOf("late")}}, never)
@@ -265,13 +272,7 @@ func TestAShutLaneSendsWhatItHasAndTakesNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSender()
 		l := s.lane(1)
-		fill(l)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			l.put(runner.Stdout, slabOf("more"), never)
-		}()
-		synctest.Wait()
+		done := blockedPut(l)
 		l.shutOff()
 		<-done
 		if !l.lost() {

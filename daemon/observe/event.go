@@ -103,7 +103,7 @@ type (
 	}
 	// DrainBegan: new execs are refused from now on.
 	DrainBegan struct{ Running, Queued int }
-	// DrainEnded: nothing of any exec is left.
+	// DrainEnded: nothing is in flight any more. Survivors are swept after it.
 	DrainEnded struct {
 		Took  time.Duration
 		Swept int // execs that did not end in time

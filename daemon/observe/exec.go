@@ -139,7 +139,8 @@ type Phases struct {
 	Kill        time.Duration // decision to proof
 }
 
-// Containment is what a sweep of an exec's tree took, all zero if there was none.
+// Containment is what a sweep of an exec's tree took: all but Level is zero if
+// there was none.
 type Containment struct {
 	Level  string // see the process package
 	Rounds int

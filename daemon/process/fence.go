@@ -24,25 +24,21 @@ const (
 
 // killFenced sends sig to pid if it bears tag.
 func (o *Owner) killFenced(pid int, tag uint64, sig syscall.Signal) found {
-	pidfd, err := o.kernel.pidfdOpen(pid)
-	if err != nil {
-		return unfenced(err)
-	}
-	defer unix.Close(pidfd)
-	if t, err := o.kernel.tagOf(pid); err != nil || t != tag {
-		return foundNobody
-	}
-	if dead(pidfd) {
-		return foundHusk
-	}
-	if err := o.signals.send(fenced(pid, pidfd), sig); err == unix.ESRCH {
-		return foundNobody
-	}
-	return foundAlive // and if the signal was refused, it goes on being found
+	return o.throughFence(pid, tag, func(pidfd int) found {
+		if err := o.signals.send(fenced(pid, pidfd), sig); err == unix.ESRCH {
+			return foundNobody
+		}
+		return foundAlive // and if the signal was refused, it goes on being found
+	})
 }
 
 // meetFenced looks without a signal.
 func (o *Owner) meetFenced(pid int, tag uint64) found {
+	return o.throughFence(pid, tag, func(int) found { return foundAlive })
+}
+
+// throughFence hands the pidfd of pid to meet, if that bears tag and lives.
+func (o *Owner) throughFence(pid int, tag uint64, meet func(pidfd int) found) found {
 	pidfd, err := o.kernel.pidfdOpen(pid)
 	if err != nil {
 		return unfenced(err)
@@ -54,7 +50,7 @@ func (o *Owner) meetFenced(pid int, tag uint64) found {
 	if dead(pidfd) {
 		return foundHusk
 	}
-	return foundAlive
+	return meet(pidfd)
 }
 
 // unfenced: only "no such process" says that there is none. Being out of
