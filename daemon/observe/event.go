@@ -101,6 +101,19 @@ type (
 		Key   string // untrusted
 		Error string
 	}
+	// AdmissionClosed: new execs are refused until AdmissionOpened, because an
+	// operator said so. What was admitted runs on.
+	AdmissionClosed struct{ Reason string } // untrusted
+	AdmissionOpened struct{}
+	// AdminDenied: a process that came out of a command asked the admin API for
+	// something. Times counts such requests of one exec since the last event.
+	AdminDenied struct {
+		Exec    ID // zero when it is a rogue
+		Process Process
+		Method  string
+		Path    string // untrusted
+		Times   int
+	}
 	// DrainBegan: new execs are refused from now on.
 	DrainBegan struct{ Running, Queued int }
 	// DrainEnded: nothing is in flight any more. Survivors are swept after it.
@@ -110,24 +123,27 @@ type (
 	}
 )
 
-func (Judged) event()         {}
-func (Dequeued) event()       {}
-func (Spawned) event()        {}
-func (FirstOutput) event()    {}
-func (AbortRequested) event() {}
-func (KillBegan) event()      {}
-func (KillEnded) event()      {}
-func (Ended) event()          {}
-func (SurvivorsFound) event() {}
-func (SurvivorsGone) event()  {}
-func (Dialing) event()        {}
-func (Attached) event()       {}
-func (SessionEnded) event()   {}
-func (FrameIgnored) event()   {}
-func (RogueKilled) event()    {}
-func (WorkspaceSwept) event() {}
-func (DrainBegan) event()     {}
-func (DrainEnded) event()     {}
+func (Judged) event()          {}
+func (Dequeued) event()        {}
+func (Spawned) event()         {}
+func (FirstOutput) event()     {}
+func (AbortRequested) event()  {}
+func (KillBegan) event()       {}
+func (KillEnded) event()       {}
+func (Ended) event()           {}
+func (SurvivorsFound) event()  {}
+func (SurvivorsGone) event()   {}
+func (Dialing) event()         {}
+func (Attached) event()        {}
+func (SessionEnded) event()    {}
+func (FrameIgnored) event()    {}
+func (RogueKilled) event()     {}
+func (WorkspaceSwept) event()  {}
+func (AdmissionClosed) event() {}
+func (AdmissionOpened) event() {}
+func (AdminDenied) event()     {}
+func (DrainBegan) event()      {}
+func (DrainEnded) event()      {}
 
 // Observers tells each of its members in turn.
 type Observers []Observer

@@ -94,6 +94,7 @@ const (
 	EndedByTimeout    EndedBy = "timeout"
 	EndedByDisconnect EndedBy = "disconnect"
 	EndedByDrain      EndedBy = "drain"
+	EndedByOOM        EndedBy = "oom"     // the kernel, for memory; see Receipt.OOM
 	EndedByUnknown    EndedBy = "unknown" // a signal from outside
 )
 
@@ -121,7 +122,10 @@ type Receipt struct {
 	StdoutCut    int64 // read but not sent: past the cap of buffered mode
 	StderrCut    int64
 	Chunks       int64
+	StdoutHash   string // hex SHA-256 of all that was read; empty unless asked for
+	StderrHash   string
 	PipeHeld     bool // the exec was over while something still held its output open
+	OOM          *OOM // nil unless the kernel killed something for memory meanwhile
 	Phases       Phases
 	Containment  Containment
 	Survivors    []Process // found after the end; empty until somebody has looked
@@ -137,6 +141,12 @@ type Phases struct {
 	Drain       time.Duration // main's end to the end of its output
 	SendBlocked time.Duration // readers of its output waited for room
 	Kill        time.Duration // decision to proof
+}
+
+// OOM says that the kernel killed something for memory while an exec ran.
+type OOM struct {
+	Evidence   string // one sentence
+	Confidence string // high: main itself died of SIGKILL; low: something in the worker's cgroup did
 }
 
 // Containment is what a sweep of an exec's tree took: all but Level is zero if

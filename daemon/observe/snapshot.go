@@ -8,9 +8,12 @@ type Inflight struct {
 	State         State
 	QueuePosition int // 1 is next; 0 when not queued
 	PID           int
-	StartedAt     time.Time // of main; zero before
+	DequeuedAt    time.Time // a slot took it; zero before, as all times here
+	StartedAt     time.Time // of main
 	FirstByte     time.Duration
 	LastOutputAt  time.Time
+	MainEndedAt   time.Time
+	KillBeganAt   time.Time
 	StdoutBytes   int64
 	StderrBytes   int64
 	Chunks        int64
@@ -54,8 +57,11 @@ type Session struct {
 	EndedAt     time.Time // zero while it lives
 	LastRecvAt  time.Time
 	HeartbeatAt time.Time
+	TLS         bool
 	FramesIn    int64
 	FramesOut   int64
+	BytesIn     int64 // of frames, as protobuf
+	BytesOut    int64
 	EndReason   string // one short phrase
 	Code        string // gRPC status code, when there was one
 	Detail      string // untrusted
@@ -84,12 +90,26 @@ type Status struct {
 	QueueCap     int
 	Running      int
 	Queued       int
-	Draining     bool
+	Draining     bool   // new execs are refused, for the worker is stopping
+	Closed       bool   // new execs are refused, because an operator said so
+	ClosedReason string // untrusted
 	Attached     bool
 	Session      uint64
 	NextAttempt  time.Time // zero while attached or dialling
+	Containment  string    // level; see the process package
+	Survivors    int       // trees
 	Totals       Totals
 }
+
+// AbortResult is what became of the wish to stop an exec.
+type AbortResult string
+
+const (
+	AbortKilled   AbortResult = "killed"   // it runs, and its tree is being swept
+	AbortDequeued AbortResult = "dequeued" // it had not begun, and never will
+	AbortOther    AbortResult = "other"    // another execution has that id now
+	AbortNone     AbortResult = "none"     // nothing in flight has that id
+)
 
 // Totals count since the worker started.
 type Totals struct {
