@@ -3,6 +3,7 @@ package admin
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 
 	"github.com/go-chi/chi/v5"
 
@@ -66,4 +67,17 @@ func (s *Server) only(who class, next http.HandlerFunc) http.HandlerFunc {
 		}
 		next(w, r)
 	}
+}
+
+// routes are all there are, of every file.
+func (s *Server) routes() []route {
+	return slices.Concat(
+		s.listRoutes(),
+		s.execRoutes(),
+		s.actRoutes(),
+		s.feedRoutes(),
+		s.healthRoutes(),
+		s.metaRoutes(),
+		s.debugRoutes(),
+	)
 }

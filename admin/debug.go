@@ -1,0 +1,4 @@
+package admin
+
+// debugRoutes are for who looks into the program itself.
+func (s *Server) debugRoutes() []route { return nil }
