@@ -98,7 +98,10 @@ type Status struct {
 	NextAttempt  time.Time // zero while attached or dialling
 	Containment  string    // level; see the process package
 	Survivors    int       // trees
-	Totals       Totals
+	// OrphansReaped counts processes that were reaped after they had come to the
+	// worker because their parent died, rogues and foreign ones included.
+	OrphansReaped int64
+	Totals        Totals
 }
 
 // AbortResult is what became of the wish to stop an exec.
