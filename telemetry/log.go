@@ -1,10 +1,3 @@
-// Package telemetry makes logs of what the observe package reports.
-//
-// Text from outside (commands, reasons, errors that quote them) can be made to
-// look like log lines or to drive a terminal. So messages are constants, such
-// text only comes in attributes, and one handler makes all of it visible and
-// harmless before any other handler sees it. No log line ever holds up the
-// worker: see [LineWriter].
 package telemetry
 
 import (
