@@ -26,6 +26,7 @@ type Daemon struct {
 	ledger     *ledger
 	workspaces *workspaces
 	survivors  *survivors
+	runs       *runs
 	receipts   history[observe.Receipt]
 	sessions   sessions
 	seq        atomic.Uint64 // of executions
@@ -50,6 +51,7 @@ func New(cfg Config) (*Daemon, error) {
 		capabilities: capabilities(),
 		startedAt:    time.Now(),
 		ledger:       newLedger(cfg.Slots),
+		runs:         newRuns(),
 		receipts:     history[observe.Receipt]{most: receiptsKept},
 		sessions:     sessions{past: history[observe.Session]{most: sessionsKept}},
 		draining:     make(chan struct{}),

@@ -52,6 +52,7 @@ func (d *Daemon) run(x *execution) (next *execution) {
 	if run != nil {
 		d.after.Go(func() {
 			d.survivors.follow(x, run, o.kind == observe.OutcomeUncontained)
+			d.runs.remove(x.exec.Seq)
 			workspace.release()
 		})
 	}
@@ -83,6 +84,7 @@ func (d *Daemon) start(x *execution) (w *workspace, run *runner.Run, err error) 
 	if err != nil {
 		return w, nil, err
 	}
+	d.runs.add(x.exec, run)
 	x.meter.pid.Store(int64(run.PID()))
 	x.meter.startedAt.Store(run.StartedAt().UnixNano())
 	d.ledger.setState(x, observe.StateRunning)

@@ -51,59 +51,114 @@ func (o *Owner) censusWithinLocked(d time.Duration) {
 // It reads the whole table: some milliseconds where there are many processes.
 // A main that has ended and was not released is not among them.
 func (t *Tree) Members() []Process {
-	o := t.owner
+	var members []Process
+	found, _ := t.owner.roll([]*Tree{t}, time.Time{})
+	for _, m := range found[t] {
+		members = append(members, m.describe())
+	}
+	return members
+}
+
+// met is a process that a scan has met.
+type met struct {
+	pid  int
+	tag  uint64
+	stat stat
+	main bool // of the tree that it was met for
+}
+
+// roll finds the members of all trees with one scan: who bears the tag, main
+// whatever it has done to its own, and strays that hang on those. It gives up at
+// until, if that is set, and then returns what it has with errNoTime.
+func (o *Owner) roll(trees []*Tree, until time.Time) (members map[*Tree][]met, err error) {
 	table, err := openTable()
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer table.close()
 	o.mu.Lock()
-	known := make(map[uint64]bool)
+	known := make(map[uint64]*Tree, len(o.trees)) // nil is one that was not asked for
 	for tag := range o.trees {
-		known[tag] = true
+		known[tag] = nil
 	}
-	main := t.pid // a member whatever it has done to its tag
-	if t.reaped {
-		main = 0
+	mains := make(map[int]*Tree, len(trees))
+	ended := make(map[int]bool)
+	for _, t := range trees {
+		known[t.tag] = t
+		if !t.reaped {
+			mains[t.pid] = t
+			ended[t.pid] = t.ended
+		}
 	}
-	ended := t.ended
 	o.mu.Unlock()
 
-	var members []Process
-	var strays []Process // of no tree: somebody's who has changed his tag
-	table.each(func(e entry) bool {
+	members = make(map[*Tree][]met, len(trees))
+	var strays []met // of no tree: somebody's who has changed his tag
+	n := 0
+	whole := table.each(func(e entry) bool {
+		if n++; n%clockEvery == 0 && passed(until) {
+			return false
+		}
 		pid := e.pid
 		tag, err := o.kernel.tagOf(pid)
-		mine := tag == t.tag || pid == main
-		if err != nil || pid == o.signals.self || ended && pid == main || !mine && (known[tag] || o.tags.foreign(tag)) {
+		if err != nil || pid == o.signals.self {
 			return true
 		}
-		p, ok := describe(pid, tag)
-		switch {
-		case !ok:
-		case mine:
-			members = append(members, p)
-		default:
-			strays = append(strays, p)
+		byTag, isKnown := known[tag]
+		main := mains[pid]
+		if ended[pid] {
+			if byTag == main {
+				return true
+			}
+			main = nil
+		}
+		stray := !isKnown && !o.tags.foreign(tag)
+		if main == nil && byTag == nil && !stray {
+			return true
+		}
+		s, err := o.kernel.statOf(pid)
+		if err != nil {
+			return true
+		}
+		m := met{pid: pid, tag: tag, stat: s}
+		if main != nil {
+			asMain := m
+			asMain.main = true
+			members[main] = append(members[main], asMain)
+		}
+		if byTag != nil && byTag != main {
+			members[byTag] = append(members[byTag], m)
+		}
+		if main == nil && stray {
+			strays = append(strays, m)
 		}
 		return true
 	})
-	return append(members, descendants(members, strays)...)
+	for t, family := range members {
+		members[t] = append(family, descendants(family, strays)...)
+	}
+	if !whole {
+		return members, errNoTime
+	}
+	return members, nil
 }
 
 // descendants picks those of candidates that hang on parents, directly or by
 // each other.
-func descendants(parents, candidates []Process) []Process {
+func descendants(parents, candidates []met) []met {
+	if len(candidates) == 0 {
+		return nil
+	}
 	family := make(map[int]bool, len(parents))
 	for _, p := range parents {
-		family[p.PID] = true
+		family[p.pid] = true
 	}
-	var found []Process
+	var found []met
 	for again := true; again; {
 		again = false
 		for _, c := range candidates {
-			if family[c.PPID] && !family[c.PID] {
-				family[c.PID] = true
+			if family[c.stat.ppid] && !family[c.pid] {
+				family[c.pid] = true
 				found = append(found, c)
 				again = true
 			}

@@ -57,6 +57,13 @@
 // signalled through a pidfd, after its tag was read behind that pidfd; any other
 // group than main's while one of its members is stopped (fence.go).
 //
+// # Looking closely
+//
+// Inspect reads what the processes of trees do, Origin where a process comes
+// from, Holders who has a socket. Origin errs to one side only: what it cannot
+// tell from a descendant is one. Its ground is that whoever came out of a tree
+// has us among its ancestors for as long as it lives, for we are the subreaper.
+//
 // # Goroutines
 //
 // The keeper (keep) looks, kills and reaps; nothing else does, but that Release

@@ -62,7 +62,8 @@ type Owner struct {
 
 	listening bool // SIGCHLD reaches the keeper
 
-	keeper keeperState // touched by the keeper only
+	keeper    keeperState // touched by the keeper only
+	inspector inspector   // by whoever has its turn
 }
 
 // tally is what reaping has counted.
@@ -120,6 +121,8 @@ func newOwner(options Options, change func(*kernel)) (_ *Owner, err error) {
 		mains:   make(map[int]*Tree),
 		rogues:  make(map[int]Process),
 		plan:    plan{reap: time.Now()},
+
+		inspector: inspector{turn: make(chan struct{}, 1)},
 	}
 	o.oomScore, o.shielded = oomScore()
 	if o.keeper.table, err = openTable(); err != nil {

@@ -26,6 +26,9 @@ type stat struct {
 	ppid    int
 	group   int
 	session int
+	threads int
+	cpu     int64 // clock ticks, user and system, all threads
+	rss     int64 // pages; not exact, for the kernel adds its counters up now and then
 	started int64 // clock ticks since boot
 }
 
@@ -48,13 +51,18 @@ func parseStat(b []byte) (stat, error) {
 		return stat{}, unix.ESRCH
 	}
 	f := bytes.Fields(b[shut+1:])
-	if len(f) < 20 {
+	if len(f) < 22 {
 		return stat{}, unix.ESRCH
 	}
 	s := stat{name: string(b[open+1 : shut]), state: f[0][0]}
 	s.ppid, _ = strconv.Atoi(string(f[1]))
 	s.group, _ = strconv.Atoi(string(f[2]))
 	s.session, _ = strconv.Atoi(string(f[3]))
+	user, _ := strconv.ParseInt(string(f[11]), 10, 64)
+	system, _ := strconv.ParseInt(string(f[12]), 10, 64)
+	s.cpu = user + system
+	s.threads, _ = strconv.Atoi(string(f[17]))
+	s.rss, _ = strconv.ParseInt(string(f[21]), 10, 64)
 	s.started, _ = strconv.ParseInt(string(f[19]), 10, 64)
 	return s, nil
 }
@@ -65,12 +73,25 @@ func describe(pid int, tag uint64) (p Process, ok bool) {
 	if err != nil {
 		return Process{}, false
 	}
-	p = Process{PID: pid, PPID: s.ppid, Name: s.name, State: string(s.state), Tag: tag, StartedAt: sinceBoot(s.started)}
+	return met{pid: pid, tag: tag, stat: s}.describe(), true
+}
+
+// describe adds the wait channel, as of now.
+func (m met) describe() Process {
+	p := m.process()
 	var buf [128]byte
-	if channel, err := readProc(pid, "wchan", buf[:]); err == nil && string(channel) != "0" {
+	if channel, err := readProc(m.pid, "wchan", buf[:]); err == nil && string(channel) != "0" {
 		p.WaitChannel = string(channel)
 	}
-	return p, true
+	return p
+}
+
+// process is what the scan has seen of it.
+func (m met) process() Process {
+	return Process{
+		PID: m.pid, PPID: m.stat.ppid, Name: m.stat.name, State: string(m.stat.state),
+		Tag: m.tag, StartedAt: sinceBoot(m.stat.started),
+	}
 }
 
 func sinceBoot(ticks int64) time.Time {

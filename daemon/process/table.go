@@ -2,6 +2,7 @@ package process
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -42,24 +43,32 @@ func (t *table) each(visit func(e entry) (goOn bool)) bool {
 	if _, err := unix.Seek(t.proc, 0, unix.SEEK_SET); err != nil {
 		return false
 	}
+	err := eachName(t.proc, t.buf, func(inode uint64, name []byte) bool {
+		e := entry{pid: number(name), inode: inode}
+		return e.pid == 0 || visit(e)
+	})
+	return err == nil
+}
+
+var errStopped = errors.New("the reader of a directory has seen enough")
+
+// eachName calls visit for what is left to read of a directory. A name has its
+// NUL, and what is behind that is padding. Without an allocation an entry.
+func eachName(dir int, buf []byte, visit func(inode uint64, name []byte) (goOn bool)) error {
 	for {
-		n, err := unix.Getdents(t.proc, t.buf)
+		n, err := unix.Getdents(dir, buf)
 		if err == unix.EINTR {
 			continue
 		}
-		if err != nil {
-			return false
+		if err != nil || n == 0 {
+			return err
 		}
-		if n == 0 {
-			return true
-		}
-		for b := t.buf[:n]; len(b) > 0; {
+		for b := buf[:n]; len(b) > 0; {
 			// struct linux_dirent64 (getdents(2)): inode 8, offset 8, record
 			// length 2, type 1, name.
 			length := int(binary.NativeEndian.Uint16(b[16:]))
-			e := entry{pid: number(b[19:length]), inode: binary.NativeEndian.Uint64(b)}
-			if e.pid > 0 && !visit(e) {
-				return false
+			if !visit(binary.NativeEndian.Uint64(b), b[19:length]) {
+				return errStopped
 			}
 			b = b[length:]
 		}
@@ -84,7 +93,13 @@ func number(name []byte) int {
 // readProc reads a file of a process in one go, which is how the kernel writes
 // these: without the stat, the poller and the growing buffer of os.ReadFile.
 func readProc(pid int, name string, buf []byte) ([]byte, error) {
-	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	return readIn(unix.AT_FDCWD, "/proc/"+strconv.Itoa(pid)+"/"+name, buf)
+}
+
+// readIn is readProc below a folder of /proc that is open: that one stands for
+// its process, whoever has the number later.
+func readIn(dir int, name string, buf []byte) ([]byte, error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -41,6 +41,15 @@ func inPipe() (ours *os.File, theirs int, err error) {
 	return os.NewFile(uintptr(p[1]), "stdin"), p[0], nil
 }
 
+// inode is that of an open file; 0 if it cannot be known.
+func inode(fd int) uint64 {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
+		return 0
+	}
+	return st.Ino
+}
+
 // widen makes the pipe behind f hold more. It is refused when the user's pipes
 // hold too much already (pipe(7), pipe-user-pages-soft); then it stays as it is.
 func widen(f *os.File) {

@@ -37,6 +37,7 @@ type Run struct {
 	timeout   time.Duration
 	input     []byte
 	startedAt time.Time
+	pipes     [3]uint64
 	end       mainEnd
 	readers   [2]*reader
 	reading   atomic.Int32  // readers whose output is not complete
@@ -107,6 +108,11 @@ func Start(owner *process.Owner, c Command, out Output) (*Run, error) {
 		return nil, &process.SpawnError{Step: "make stdin", Err: err}
 	}
 
+	for stream, fd := range fds {
+		if stream != 0 || r.stdin != nil {
+			r.pipes[stream] = inode(fd)
+		}
+	}
 	spawn := process.Command{Path: path, Args: args, Dir: c.Dir, Env: c.Env, Files: fds}
 	if text != nil {
 		spawn.Extra = []int{int(text.Fd())}
@@ -149,6 +155,12 @@ func (r *Run) closeFiles() {
 
 // PID is main's.
 func (r *Run) PID() int { return r.tree.PID() }
+
+// Pipes are the inodes of main's stdin, stdout and stderr, as they were made; 0
+// is no pipe: a command without input reads /dev/null. Both ends of a pipe have
+// the same inode. They say nothing any more once the run is over and nothing of
+// its tree is left.
+func (r *Run) Pipes() [3]uint64 { return r.pipes }
 
 // StartedAt is when main was spawned.
 func (r *Run) StartedAt() time.Time { return r.startedAt }

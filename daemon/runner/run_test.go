@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
@@ -149,4 +150,22 @@ func TestLongCommandIsAsAShortOne(t *testing.T) {
 		wantExit(t, res, 0)
 		want(t, "stdout", out.stdout(), "ok\n")
 	})
+}
+
+// bash itself says what its descriptors are.
+func TestPipesAreThoseOfTheCommand(t *testing.T) {
+	const command = "readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2"
+	for _, input := range []string{"", "x"} {
+		out := newOutput()
+		run := start(t, runner.Command{Text: command, Stdin: []byte(input)}, out)
+		wait(t, run)
+		pipes := run.Pipes()
+		stdin := "/dev/null"
+		if input != "" {
+			stdin = fmt.Sprintf("pipe:[%d]", pipes[0])
+		} else if pipes[0] != 0 {
+			t.Errorf("without input stdin is a pipe: %v", pipes)
+		}
+		want(t, "descriptors", out.stdout(), fmt.Sprintf("%s\npipe:[%d]\npipe:[%d]\n", stdin, pipes[1], pipes[2]))
+	}
 }

@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package process
+
+var oldCalls map[uintptr]call
