@@ -146,7 +146,6 @@ func (m *Metrics) Request(ctx context.Context, route, method string, status int,
 
 // Close stops all metrics. Events that come later are harmless and go nowhere.
 func (m *Metrics) Close(ctx context.Context) error {
-	m.worker.Store(nil)
 	if err := m.provider.Shutdown(ctx); err != nil {
 		return fmt.Errorf("close metrics: %w", err)
 	}

@@ -66,6 +66,7 @@ var ofTheRuntime = regexp.MustCompile(`(?m)^(# (HELP|TYPE|UNIT) )?go_.*\n`)
 
 // TestALifeInBothFormats compares every line but those of the Go runtime.
 func TestALifeInBothFormats(t *testing.T) {
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "") // the SDK reads it
 	synctest.Test(t, func(t *testing.T) {
 		m := newMetrics(t)
 		life(t, m)

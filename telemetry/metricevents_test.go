@@ -1,8 +1,10 @@
 package telemetry
 
 import (
+	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"execworker/daemon/observe"
@@ -75,6 +77,9 @@ func TestWhatEventsCount(t *testing.T) {
 				`sandbox_exec_refused_total{reason="draining"} 1`,
 				`sandbox_exec_queue_duration_seconds_count{outcome="aborted"} 1`,
 			}},
+		{"only what was spawned has output", []observe.Event{
+			ended(observe.Receipt{Outcome: observe.OutcomeLost}), ended(observe.Receipt{Outcome: observe.OutcomeExit, PID: 7}),
+		}, []string{`sandbox_exec_output_size_bytes_count 1`}},
 
 		{"no bash", []observe.Event{begun, ended(observe.Receipt{
 			Outcome: observe.OutcomeSpawnError, Error: "spawn: fork/exec /bin/bash: " + syscall.ENOENT.Error(),
@@ -134,23 +139,24 @@ func TestAMethodThatIsMadeUp(t *testing.T) {
 }
 
 func TestHeartbeatAge(t *testing.T) {
-	hello := time.Now().Add(-time.Hour)
-	tests := map[string]struct {
-		sessions []observe.Session
-		shown    bool
-	}{
-		"attached":         {[]observe.Session{{HelloAt: hello}}, true},
-		"dialing":          {[]observe.Session{{}}, false},
-		"between sessions": {[]observe.Session{{HelloAt: hello, EndedAt: time.Now()}}, false},
-		"before the first": {nil, false},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hello, ended := time.Now().Add(-time.Hour), time.Now()
+		for name, test := range map[string]struct {
+			sessions []observe.Session
+			want     string
+		}{
+			"attached":         {[]observe.Session{{HelloAt: hello, HeartbeatAt: ended.Add(-time.Minute)}}, " 60"},
+			"before the first": {[]observe.Session{{HelloAt: hello}}, " 3600"},
+			"dialing":          {[]observe.Session{{}}, ""},
+			"between sessions": {[]observe.Session{{HelloAt: hello, EndedAt: ended}}, ""},
+			"at the start":     {nil, ""},
+		} {
 			m := newMetrics(t)
 			m.Ask(&aWorker{sessions: test.sessions})
-			if _, shown := families(scrape(t, m, ""))["sandbox_heartbeat_age_seconds"]; shown != test.shown {
-				t.Errorf("shown: %v, want %v", shown, test.shown)
+			_, after, _ := strings.Cut(scrape(t, m, ""), "\nsandbox_heartbeat_age_seconds")
+			if got, _, _ := strings.Cut(after, "\n"); got != test.want {
+				t.Errorf("%s: got %q, want %q", name, got, test.want)
 			}
-		})
-	}
+		}
+	})
 }
