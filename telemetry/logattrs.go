@@ -31,6 +31,9 @@ func receiptAttrs(r observe.Receipt) []slog.Attr {
 	}
 	attrs = append(attrs, optional("signal", r.Signal)...)
 	attrs = append(attrs, optional("error", r.Error)...)
+	if r.OOM != nil {
+		attrs = append(attrs, slog.String("oom", r.OOM.Evidence), slog.String("oom_confidence", r.OOM.Confidence))
+	}
 	attrs = append(attrs, counts(
 		count{"pid", int64(r.PID)},
 		count{"stdout_bytes", r.StdoutBytes},
@@ -52,6 +55,8 @@ func receiptAttrs(r observe.Receipt) []slog.Attr {
 		span{"send_blocked_ms", r.Phases.SendBlocked},
 		span{"kill_ms", r.Phases.Kill},
 	)...)
+	attrs = append(attrs, optional("stdout_sha256", r.StdoutHash)...)
+	attrs = append(attrs, optional("stderr_sha256", r.StderrHash)...)
 	if r.PipeHeld {
 		attrs = append(attrs, slog.Bool("pipe_held", true))
 	}
@@ -115,6 +120,22 @@ func processes(all []observe.Process) string {
 		list = append(list, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(list, ", ")
+}
+
+// deniedAttrs are of a request to the admin API by a process of a command. A
+// rogue's exec is not known.
+func deniedAttrs(e observe.AdminDenied) []slog.Attr {
+	attrs := optional("req_id", e.Exec.ID)
+	if e.Exec.Source != observe.SourceSandbox {
+		attrs = append(attrs, optional("source", e.Exec.Source)...)
+	}
+	return append(attrs,
+		slog.Int("pid", e.Process.PID),
+		slog.String("process", e.Process.Name),
+		slog.String("method", e.Method),
+		slog.String("path", e.Path),
+		slog.Int("times", e.Times),
+	)
 }
 
 func sessionAttrs(s observe.Session) []slog.Attr {

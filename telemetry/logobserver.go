@@ -84,6 +84,12 @@ func (o *LogObserver) worker(ctx context.Context, e observe.Event) {
 			return
 		}
 		o.log.LogAttrs(ctx, slog.LevelInfo, "workspace swept", slog.String("workspace_key", e.Key))
+	case observe.AdmissionClosed:
+		o.log.LogAttrs(ctx, slog.LevelInfo, "admission closed", optional("reason", e.Reason)...)
+	case observe.AdmissionOpened:
+		o.log.LogAttrs(ctx, slog.LevelInfo, "admission opened")
+	case observe.AdminDenied:
+		o.log.LogAttrs(ctx, slog.LevelWarn, "admin denied", deniedAttrs(e)...)
 	case observe.DrainBegan:
 		o.log.LogAttrs(ctx, slog.LevelInfo, "drain began", slog.Int("running", e.Running), slog.Int("queued", e.Queued))
 	case observe.DrainEnded:
@@ -127,11 +133,11 @@ func (o *LogObserver) judged(ctx context.Context, e observe.Judged) {
 
 func (o *LogObserver) ended(ctx context.Context, r observe.Receipt) {
 	level := slog.LevelInfo
-	switch r.Outcome {
-	case observe.OutcomeSpawnError:
-		level = slog.LevelWarn
-	case observe.OutcomeUncontained:
+	switch {
+	case r.Outcome == observe.OutcomeUncontained:
 		level = slog.LevelError
+	case r.Outcome == observe.OutcomeSpawnError, r.EndedBy == observe.EndedByOOM:
+		level = slog.LevelWarn
 	}
 	if o.log.Enabled(ctx, level) {
 		o.exec(ctx, level, "exec ended", r.Exec.ID, receiptAttrs(r)...)
