@@ -38,17 +38,25 @@ const (
 )
 
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
-	switch m := v.(type) {
+	out, ok := v.(*outbound)
+	if !ok {
+		return nil, fmt.Errorf("marshal: %T is no frame", v)
+	}
+	var wire mem.BufferSlice
+	switch m := out.frame.(type) {
 	case *chunk:
-		return m.marshal(), nil
+		wire = m.marshal()
 	case proto.Message:
 		b, err := proto.Marshal(m)
 		if err != nil {
 			return nil, err
 		}
-		return mem.BufferSlice{mem.SliceBuffer(b)}, nil
+		wire = mem.BufferSlice{mem.SliceBuffer(b)}
+	default:
+		return nil, fmt.Errorf("marshal: %T is no frame", m)
 	}
-	return nil, fmt.Errorf("marshal: %T is no frame", v)
+	out.size = wire.Len()
+	return wire, nil
 }
 
 // marshal writes the same bytes as protobuf would for the fields in the order
@@ -79,9 +87,16 @@ type slabPool struct{}
 func (slabPool) Get(int) *[]byte { return (*[]byte)(runner.NewSlab()) }
 func (slabPool) Put(b *[]byte)   { (*runner.Slab)(b).Free() }
 
+// outbound is one message to the relay.
+type outbound struct {
+	frame any // a *chunk or a proto.Message
+	size  int // bytes on the wire, once marshalled
+}
+
 // inbound is what one message from the relay turned out to be.
 type inbound struct {
 	frame *sandboxv1.ServerFrame
+	size  int // bytes on the wire
 	// invalid says why protobuf refuses the message. If it is an Exec whose
 	// req_id can be read all the same, frame is an Exec with that and nothing
 	// else, so that its caller gets an answer; else frame is nil.
@@ -100,7 +115,7 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer buf.Free()
 	b := buf.ReadOnlyData()
-	*in = inbound{frame: new(sandboxv1.ServerFrame)}
+	*in = inbound{frame: new(sandboxv1.ServerFrame), size: len(b)}
 	if err := unmarshal.Unmarshal(b, in.frame); err != nil {
 		in.frame, in.invalid = nil, fmt.Errorf("invalid frame: %w", err)
 		if id, ok := execReqID(b); ok {

@@ -28,6 +28,10 @@ type Config struct {
 	SweepSurvivors bool          // do not keep what a command leaves running
 	Nice           int           // of every command; 0 to 19
 
+	// HashOutput puts the SHA-256 of each stream into receipts. It costs about a
+	// third of a stream's CPU.
+	HashOutput bool
+
 	Env []string // the whole environment of every command
 
 	Observer observe.Observer // told of everything; may be nil

@@ -23,6 +23,7 @@ type Daemon struct {
 	startedAt    time.Time
 
 	owner      *process.Owner
+	oomKills   *process.OOMKills // nil where the kernel shows no count
 	ledger     *ledger
 	workspaces *workspaces
 	survivors  *survivors
@@ -34,6 +35,7 @@ type Daemon struct {
 	slots sync.WaitGroup // goroutines that run execs
 	after sync.WaitGroup // goroutines that follow survivors
 
+	door      sync.Mutex // makes a change of admission and its event one step; held around the ledger's lock
 	drainOnce sync.Once
 	draining  chan struct{} // closed when new execs are refused
 	drained   chan struct{} // closed when none is left
@@ -70,6 +72,8 @@ func New(cfg Config) (*Daemon, error) {
 		return nil, fmt.Errorf("contain: %w", err)
 	}
 	d.owner = owner
+	// Without it no receipt tells of the OOM killer, and all else is as it is.
+	d.oomKills, _ = process.OpenOOMKills()
 	d.survivors = &survivors{sweep: cfg.SweepSurvivors, receipts: &d.receipts, over: make(chan struct{}), trees: make(map[uint64]survivor)}
 	d.workspaces = newWorkspaces(cfg.WorkspaceRoot, cfg.WorkspaceIdle, d.observer, d.survivors.directories)
 	return d, nil
@@ -88,13 +92,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 	d.serve(ctx)
 	err := context.Cause(ctx)
-	d.Drain() // if ctx has ended: refuses whatever comes too late
 	stop(errStopped)
 	idle.Wait()
 	d.slots.Wait()
 	d.survivors.end()
 	d.after.Wait()
 	d.owner.Close()
+	d.oomKills.Close()
 	return err
 }
 
@@ -129,7 +133,11 @@ func (d *Daemon) serve(ctx context.Context) {
 
 // pause waits for the next attempt; false if there is to be none.
 func (d *Daemon) pause(ctx context.Context, wait time.Duration) bool {
+	if d.over(ctx) {
+		return false
+	}
 	d.sessions.wait(time.Now().Add(wait))
+	defer d.sessions.wait(time.Time{})
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -149,11 +157,4 @@ func (d *Daemon) over(ctx context.Context) bool {
 	default:
 		return false
 	}
-}
-
-// Abort stops an exec in flight as an abort of the relay would, and says
-// whether there was one. The reason is kept in its receipt.
-func (d *Daemon) Abort(id observe.ID, by observe.EndedBy, reason string) bool {
-	reqID, ok := sandboxReqID(id)
-	return ok && d.abort(reqID, nil, observe.AbortRequested{By: by, Reason: reason, At: time.Now()})
 }

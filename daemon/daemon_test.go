@@ -153,12 +153,13 @@ func TestAnOperatorsAbortIsReportedInItsPlace(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	for _, id := range []uint64{2, 1} {
-		if !d.Abort(observe.SandboxID(id), observe.EndedByAdmin, "because") {
+		if d.Abort(observe.SandboxID(id), 0, observe.EndedByAdmin, "because") == observe.AbortNone {
 			t.Errorf("%d is not there", id)
 		}
 		s.WantEnd(t, id, -1)
 	}
-	if d.Abort(observe.SandboxID(1), observe.EndedByAdmin, "") || d.Abort(observe.ID{Source: "terminal", ID: "1"}, observe.EndedByAdmin, "") {
+	other := observe.ID{Source: "terminal", ID: "1"}
+	if d.Abort(observe.SandboxID(1), 0, observe.EndedByAdmin, "") != observe.AbortNone || d.Abort(other, 0, observe.EndedByAdmin, "") != observe.AbortNone {
 		t.Error("what is not in flight was aborted")
 	}
 	s.Fence(t)

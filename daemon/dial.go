@@ -58,7 +58,9 @@ func (r Relay) dial() (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+r.Addr,
 		grpc.WithTransportCredentials(creds),
 		grpc.WithContextDialer(r.dialTCP),
-		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: dialTimeout}),
+		// It is the session that gives up after dialTimeout, and says so. Both at
+		// once would be a race for what the record of the attempt says.
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 2 * dialTimeout}),
 		// Fixed windows: otherwise gRPC measures the link, with pings.
 		grpc.WithInitialWindowSize(1<<20),
 		grpc.WithInitialConnWindowSize(2<<20),

@@ -17,6 +17,7 @@ func (d *Daemon) drainWhenTold(ctx context.Context) {
 	select {
 	case <-d.draining:
 	case <-ctx.Done():
+		d.Drain()
 	}
 	began := time.Now()
 	unbegun, running, idle := d.ledger.drain()

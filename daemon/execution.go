@@ -46,6 +46,7 @@ type execution struct {
 	collided bool
 
 	kept    *kept // the output, in buffered mode
+	hashes  [2]outputHash
 	meter   meter
 	waiting [2]func(bool) // marks the waits of the meter
 }
@@ -54,9 +55,12 @@ type execution struct {
 // time and may be read by any.
 type meter struct {
 	pid         atomic.Int64
-	startedAt   atomic.Int64 // Unix ns, as all times here
+	dequeuedAt  atomic.Int64 // Unix ns, as all times here
+	startedAt   atomic.Int64
 	firstByteAt atomic.Int64
 	lastByteAt  atomic.Int64
+	mainEndedAt atomic.Int64
+	killBeganAt atomic.Int64
 	stdout      atomic.Int64 // bytes
 	stderr      atomic.Int64
 	chunks      atomic.Int64
@@ -156,6 +160,7 @@ func (x *execution) Put(stream runner.Stream, slab *runner.Slab) *runner.Slab {
 	} else {
 		m.stdout.Add(int64(len(*slab)))
 	}
+	x.hashes[stream-runner.Stdout].write(*slab)
 	if x.kept != nil {
 		return x.kept.put(stream, slab)
 	}
@@ -164,9 +169,13 @@ func (x *execution) Put(stream runner.Stream, slab *runner.Slab) *runner.Slab {
 }
 
 // MainEnded, Killing and Killed are the runner's turns.
-func (x *execution) MainEnded() { x.d.ledger.setState(x, observe.StateDraining) }
+func (x *execution) MainEnded() {
+	x.meter.mainEndedAt.Store(time.Now().UnixNano())
+	x.d.ledger.setState(x, observe.StateDraining)
+}
 
 func (x *execution) Killing(cause error) {
+	x.meter.killBeganAt.Store(time.Now().UnixNano())
 	x.d.ledger.setState(x, observe.StateKilling)
 	x.reportAbort(cause)
 	x.event(observe.KillBegan{Exec: x.exec, By: endedBy(cause)})

@@ -58,7 +58,8 @@ func TestChunkIsWhatProtobufReads(t *testing.T) {
 		if stderr {
 			c.stream = runner.Stderr
 		}
-		b, err := codec{}.Marshal(c)
+		out := outbound{frame: c}
+		b, err := codec{}.Marshal(&out)
 		if err != nil {
 			return false
 		}
@@ -67,7 +68,7 @@ func TestChunkIsWhatProtobufReads(t *testing.T) {
 		if err := proto.Unmarshal(b.Materialize(), &f); err != nil {
 			return false
 		}
-		return proto.Equal(&f, &sandboxv1.WorkerFrame{Msg: &sandboxv1.WorkerFrame_Chunk{Chunk: &sandboxv1.Chunk{
+		return out.size == b.Len() && proto.Equal(&f, &sandboxv1.WorkerFrame{Msg: &sandboxv1.WorkerFrame_Chunk{Chunk: &sandboxv1.Chunk{
 			ReqId: reqID, Stream: wireStream(c.stream), Data: data,
 		}}})
 	}

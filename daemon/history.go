@@ -90,10 +90,10 @@ func (h *sessions) finish(s *session, err error, lost int) observe.Session {
 		r.EndReason = endReason(*r, err)
 	})
 	record := s.snapshot()
+	h.past.add(record)
 	h.mu.Lock()
 	h.current = nil
 	h.mu.Unlock()
-	h.past.add(record)
 	return record
 }
 

@@ -23,6 +23,8 @@ type ledger struct {
 	waiting  int // bytes of what is queued, or waits behind a dying run
 	running  int // slots in use
 	draining bool
+	closed   bool          // to new execs, by an operator
+	reason   string        // that the operator gave; untrusted
 	idle     chan struct{} // made by drain, closed when nothing is in flight
 	finished *dedup
 	totals   observe.Totals
@@ -120,7 +122,7 @@ func (l *ledger) refuse(x *execution, o outcome) decision {
 // roomLocked lets d stand if there is room for x to wait.
 func (l *ledger) roomLocked(x *execution, d decision) decision {
 	switch {
-	case l.draining:
+	case l.draining, l.closed && x.state != observe.StateWaiting: // what waits was let in before
 		return decision{verdict: observe.VerdictBusy, answer: busy("draining")}
 	case d.verdict == observe.VerdictRun && l.running < l.slots:
 		return d
@@ -181,40 +183,6 @@ func (l *ledger) countLocked(o outcome) {
 	case observe.OutcomeRefused:
 		l.totals.Refused++
 	}
-}
-
-// abort records the wish to stop an exec, for s only what came on s, for nil
-// whatever is in flight. It returns the execution, nil if there is none, and
-// whether that had not begun: then it is out of the ledger, and the caller
-// answers it.
-func (l *ledger) abort(reqID uint64, s *session, wish observe.AbortRequested) (x *execution, unbegun bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	x = l.inflight[reqID]
-	if x == nil {
-		return nil, false
-	}
-	if heir := x.heir; heir != nil && (s == nil || heir.session == s) {
-		x.heir = nil
-		l.waiting -= heir.size
-		l.totals.Aborts++
-		heir.abort = &wish
-		return heir, true
-	}
-	if s != nil && x.session != s {
-		return nil, false
-	}
-	if x.abort == nil {
-		x.abort = &wish
-	}
-	if x.state != observe.StateQueued {
-		return x, false
-	}
-	l.queue.remove(func(q *execution) bool { return q == x })
-	l.waiting -= x.size
-	l.forgetLocked(x, outcome{kind: observe.OutcomeAbort})
-	l.checkIdleLocked()
-	return x, true
 }
 
 // drop takes out what of s has not begun; what runs ends by itself, for its

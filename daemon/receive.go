@@ -23,7 +23,11 @@ func (s *session) receive(stream grpc.ClientStream) error {
 			}
 			return fmt.Errorf("receive: %w", err)
 		}
-		s.note(func(r *observe.Session) { r.FramesIn++; r.LastRecvAt = time.Now() })
+		s.note(func(r *observe.Session) {
+			r.FramesIn++
+			r.BytesIn += int64(in.size)
+			r.LastRecvAt = time.Now()
+		})
 		if s.closing.Load() {
 			continue // nobody would send an answer: for the relay it was never read
 		}
@@ -82,30 +86,4 @@ func (s *session) answer(f *sandboxv1.WorkerFrame) {
 	if !s.sender.answer(f) {
 		s.end(errWedged)
 	}
-}
-
-// abort stops what is in flight on this stream under reqID, if anything is.
-func (s *session) abort(reqID uint64) {
-	wish := observe.AbortRequested{By: observe.EndedByCaller, At: time.Now()}
-	if !s.d.abort(reqID, s, wish) {
-		s.d.observer.Event(s.ctx, observe.FrameIgnored{Session: s.number, Reason: "abort of a req_id that is not in flight"})
-	}
-}
-
-// abort stops an exec of s, or of any session where s is nil.
-func (d *Daemon) abort(reqID uint64, s *session, wish observe.AbortRequested) bool {
-	x, unbegun := d.ledger.abort(reqID, s, wish)
-	if x == nil {
-		return false
-	}
-	wish.Exec = x.exec
-	cause := errAborted{wish}
-	if unbegun {
-		<-x.judged
-		x.reportAbort(cause)
-		x.conclude(x.stopped(cause))
-	} else {
-		x.cancel(cause) // the slot reports it, if it comes in time
-	}
-	return true
 }

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
 	"time"
 
 	"execworker/daemon/observe"
@@ -24,11 +25,13 @@ func (d *Daemon) slot(x *execution) {
 func (d *Daemon) run(x *execution) (next *execution) {
 	defer x.cancel(errOver)
 	taken := time.Now()
+	x.meter.dequeuedAt.Store(taken.UnixNano())
 	r := observe.Receipt{Exec: x.exec, ExitCode: -1, Collided: x.collided}
 	r.Phases.Queue = taken.Sub(x.exec.ReceivedAt)
 	x.event(observe.Dequeued{Exec: x.exec, Waited: r.Phases.Queue})
 
 	var o outcome
+	oom := d.countOOM()
 	workspace, run, err := d.start(x)
 	if err != nil {
 		o = spawnFailed(err)
@@ -39,7 +42,7 @@ func (d *Daemon) run(x *execution) (next *execution) {
 		workspace.release()
 	} else {
 		r.Phases.Spawn = run.StartedAt().Sub(taken)
-		o = x.follow(run, &r)
+		o = x.follow(run, &r, oom)
 	}
 	x.lane.flush(x.kept.take(), x.waiting[0])
 	// Recorded first, then sent: a frame that is lost with its session is
@@ -72,6 +75,9 @@ func (d *Daemon) start(x *execution) (w *workspace, run *runner.Run, err error) 
 	if err != nil {
 		return nil, nil, err
 	}
+	if d.cfg.HashOutput {
+		x.hashes = [2]outputHash{{sha256.New()}, {sha256.New()}}
+	}
 	began := time.Now()
 	run, err = runner.Start(d.owner, runner.Command{
 		Text:    x.request.GetCommand(),
@@ -93,7 +99,7 @@ func (d *Daemon) start(x *execution) (w *workspace, run *runner.Run, err error) 
 }
 
 // follow waits until the run is over and writes down how it went.
-func (x *execution) follow(run *runner.Run, r *observe.Receipt) outcome {
+func (x *execution) follow(run *runner.Run, r *observe.Receipt, oom oomCount) outcome {
 	res := run.Wait(x.ctx, x)
 	r.PID, r.StartedAt = run.PID(), run.StartedAt()
 	r.PipeHeld = res.Held
@@ -102,7 +108,9 @@ func (x *execution) follow(run *runner.Run, r *observe.Receipt) outcome {
 	r.SystemCPU = time.Duration(res.Exit.Rusage.Stime.Nano())
 	r.MaxRSSBytes = res.Exit.Rusage.Maxrss << 10 // getrusage(2): in KiB
 	r.ReadBlocks, r.WriteBlocks = res.Exit.Rusage.Inblock, res.Exit.Rusage.Oublock
+	r.StdoutHash, r.StderrHash = x.hashes[0].sum(), x.hashes[1].sum()
 	r.Containment = x.d.containment(res.Sweep)
+	r.OOM = oomEvidence(oom, x.d.countOOM(), res)
 	switch {
 	case !res.Reaped: // it is not contained
 	case res.Exit.Signal == 0:
@@ -111,6 +119,9 @@ func (x *execution) follow(run *runner.Run, r *observe.Receipt) outcome {
 		r.Signal = unix.SignalName(res.Exit.Signal)
 	}
 	o := x.outcome(res)
+	if o.kind == observe.OutcomeSignal && r.OOM != nil && r.OOM.Confidence == oomHigh {
+		o.by = observe.EndedByOOM
+	}
 	o.truncated = x.kept.truncated()
 	return o
 }

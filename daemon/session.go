@@ -55,6 +55,9 @@ func (d *Daemon) attach(ctx context.Context, record observe.Session) observe.Ses
 
 	err := s.serve()
 	s.end(err)
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", errStopped, err)
+	}
 	s.sender.kill()
 	unbegun, running := d.ledger.drop(s, outcome{kind: observe.OutcomeLost})
 	for _, x := range unbegun {
@@ -111,10 +114,12 @@ func (s *session) open(conn *grpc.ClientConn) (grpc.ClientStream, error) {
 		return nil, s.cause(err)
 	}
 	s.note(func(r *observe.Session) { r.ConnectedAt = time.Now() })
-	if err := stream.SendMsg(helloFrame(s.d.cfg.hello(s.d.capabilities))); err != nil {
+	hello := outbound{frame: helloFrame(s.d.cfg.hello(s.d.capabilities))}
+	if err := stream.SendMsg(&hello); err != nil {
 		return nil, s.cause(streamError(stream, err))
 	}
-	s.note(func(r *observe.Session) { r.HelloAt = time.Now(); r.FramesOut++ })
+	s.sent(&hello)
+	s.note(func(r *observe.Session) { r.HelloAt = time.Now() })
 	s.d.observer.Event(s.ctx, observe.Attached{Session: s.snapshot()})
 	return stream, nil
 }
@@ -157,6 +162,7 @@ func streamError(stream grpc.ClientStream, err error) error {
 func (s *session) send(stream grpc.ClientStream) error {
 	heart := time.NewTicker(heartbeatEvery)
 	defer heart.Stop()
+	out := new(outbound) // one for all: gRPC does not keep it
 	for {
 		for {
 			select {
@@ -171,13 +177,14 @@ func (s *session) send(stream grpc.ClientStream) error {
 			if frame == nil {
 				break
 			}
-			if err := stream.SendMsg(frame); err != nil {
+			out.frame = frame
+			if err := stream.SendMsg(out); err != nil {
 				if errors.Is(err, io.EOF) {
 					return nil // receive gets the status
 				}
 				return fmt.Errorf("send: %w", err)
 			}
-			s.sent(frame)
+			s.sent(out)
 		}
 		select {
 		case <-s.sender.wake:
@@ -215,11 +222,12 @@ func (s *session) snapshot() observe.Session {
 	return s.record
 }
 
-func (s *session) sent(frame any) {
-	f, _ := frame.(*sandboxv1.WorkerFrame)
+func (s *session) sent(out *outbound) {
+	f, _ := out.frame.(*sandboxv1.WorkerFrame)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.record.FramesOut++
+	s.record.BytesOut += int64(out.size)
 	if f.GetHeartbeat() != nil {
 		s.record.HeartbeatAt = time.Now()
 	}

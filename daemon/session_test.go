@@ -178,7 +178,7 @@ type slowStream struct {
 
 func (s *slowStream) SendMsg(m any) error {
 	time.Sleep(time.Millisecond)
-	if f, ok := m.(*sandboxv1.WorkerFrame); ok && f.GetHeartbeat() != nil {
+	if f, ok := m.(*outbound).frame.(*sandboxv1.WorkerFrame); ok && f.GetHeartbeat() != nil {
 		s.beats = append(s.beats, time.Now())
 	}
 	return nil

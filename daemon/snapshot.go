@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"execworker/daemon/observe"
@@ -38,15 +39,24 @@ func (x *execution) snapshotLocked(position int) observe.Inflight {
 		Chunks:        m.chunks.Load(),
 		Abort:         x.abort,
 	}
-	if at := m.startedAt.Load(); at != 0 {
-		s.StartedAt = time.Unix(0, at)
+	s.DequeuedAt, s.MainEndedAt, s.KillBeganAt = at(&m.dequeuedAt), at(&m.mainEndedAt), at(&m.killBeganAt)
+	if started := m.startedAt.Load(); started != 0 {
+		s.StartedAt = time.Unix(0, started)
 		if first := m.firstByteAt.Load(); first != 0 {
-			s.FirstByte = time.Duration(first - at)
+			s.FirstByte = time.Duration(first - started)
 			s.LastOutputAt = time.Unix(0, m.lastByteAt.Load())
 		}
 	}
 	s.SendBlocked, s.SendWaiting = m.sendBlocked()
 	return s
+}
+
+// at is a time of the meter, zero if that has not come.
+func at(ns *atomic.Int64) time.Time {
+	if ns := ns.Load(); ns != 0 {
+		return time.Unix(0, ns)
+	}
+	return time.Time{}
 }
 
 // Receipts lists the last 256 execs that ended, newest first.
@@ -59,14 +69,17 @@ func (d *Daemon) Dedup() observe.Dedup {
 	return d.ledger.finished.snapshot()
 }
 
-// Sessions lists the session of now, if there is one, and those before it,
-// newest first.
+// Sessions lists the attempt or session of now, if there is one, and the last 64
+// before it, newest first. What is over has an EndReason.
 func (d *Daemon) Sessions() []observe.Session {
+	// In this order, for a session is filed before it stops being the current
+	// one: then it may be met twice, but never missed.
+	now, _ := d.sessions.now()
 	past := d.sessions.past.newest()
-	if now, _ := d.sessions.now(); now != nil {
-		return append([]observe.Session{*now}, past...)
+	if now == nil || len(past) > 0 && past[0].Number >= now.Number {
+		return past
 	}
-	return past
+	return append([]observe.Session{*now}, past...)
 }
 
 // Survivors lists the trees that commands left running. It reads the process
@@ -87,8 +100,11 @@ func (d *Daemon) Status() observe.Status {
 	}
 	d.ledger.mu.Lock()
 	s.Running, s.Queued, s.Draining, s.Totals = d.ledger.running, d.ledger.queue.len(), d.ledger.draining, d.ledger.totals
+	s.Closed, s.ClosedReason = d.ledger.closed, d.ledger.reason
 	s.Totals.Collisions = d.ledger.finished.counts.Collisions
 	d.ledger.mu.Unlock()
+	s.Containment, s.Survivors = d.owner.Level(), d.survivors.count()
+	s.OrphansReaped = d.owner.Counts().OrphansReaped
 	now, next := d.sessions.now()
 	s.NextAttempt = next
 	if now != nil {

@@ -29,7 +29,8 @@ type survivor struct {
 	exec  observe.Exec
 	run   *runner.Run
 	since time.Time
-	kept  bool // else it is being swept, or could not be
+	kept  bool          // else it is being swept, or could not be
+	wish  chan struct{} // of one place: somebody wants it swept
 }
 
 // follow returns when nothing of the run's tree is left, or, after end, when
@@ -51,7 +52,7 @@ func (s *survivors) follow(x *execution, run *runner.Run, uncontained bool) {
 		return
 	default:
 	}
-	kept := s.add(x.exec, run, uncontained)
+	kept, wish := s.add(x.exec, run, uncontained)
 	defer func() {
 		s.remove(x.exec.Seq)
 		x.event(observe.SurvivorsGone{Exec: x.exec})
@@ -67,13 +68,37 @@ func (s *survivors) follow(x *execution, run *runner.Run, uncontained bool) {
 			tree.Sweep()
 		}
 	}
-	select {
-	case <-tree.Gone():
-	case <-s.over:
+	for {
+		select {
+		case <-tree.Gone():
+			return
+		case <-s.over:
+			return
+		case <-wish:
+			tree.Sweep()
+		}
 	}
 }
 
-func (s *survivors) add(x observe.Exec, run *runner.Run, uncontained bool) (kept bool) {
+// abort asks whoever follows the tree to sweep it. Until that is done it is not
+// kept, so another may be in its place.
+func (s *survivors) abort(seq uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, ok := s.trees[seq]
+	if !ok {
+		return false
+	}
+	t.kept = false
+	s.trees[seq] = t
+	select {
+	case t.wish <- struct{}{}:
+	default: // one that is still to be granted serves for both
+	}
+	return true
+}
+
+func (s *survivors) add(x observe.Exec, run *runner.Run, uncontained bool) (kept bool, wish <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	trees := 0
@@ -83,8 +108,9 @@ func (s *survivors) add(x observe.Exec, run *runner.Run, uncontained bool) (kept
 		}
 	}
 	kept = !uncontained && !s.sweep && trees < survivorTrees
-	s.trees[x.Seq] = survivor{exec: x, run: run, since: time.Now(), kept: kept}
-	return kept
+	t := survivor{exec: x, run: run, since: time.Now(), kept: kept, wish: make(chan struct{}, 1)}
+	s.trees[x.Seq] = t
+	return kept, t.wish
 }
 
 func (s *survivors) remove(seq uint64) {
@@ -101,6 +127,12 @@ func (s *survivors) all() []survivor {
 		all = append(all, t)
 	}
 	return all
+}
+
+func (s *survivors) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.trees)
 }
 
 // snapshot reads the process table once for each tree.
