@@ -49,6 +49,7 @@ func (c *serveCommand) config(environ []string) daemon.Config {
 		Drain:          time.Duration(c.ExecworkerDrain),
 		SweepSurvivors: c.ExecworkerSurvivors == "sweep",
 		Nice:           int(c.ExecworkerNice),
+		HashOutput:     bool(c.ExecworkerOutputHash),
 		Env:            childEnviron(environ),
 	}
 }

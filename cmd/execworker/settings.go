@@ -59,6 +59,8 @@ type workerSettings struct {
 	ExecworkerDrain     span   `env:"EXECWORKER_DRAIN" default:"10s" placeholder:"TIME" help:"How long running commands may go on after a signal to stop."`
 	ExecworkerSurvivors string `env:"EXECWORKER_SURVIVORS" default:"keep" placeholder:"WORD" help:"What becomes of processes that a command leaves behind when it ends by itself: keep or sweep."`
 	ExecworkerNice      number `env:"EXECWORKER_NICE" default:"10" placeholder:"N" help:"Niceness of commands, 0 to 19."`
+
+	ExecworkerOutputHash strictBool `env:"EXECWORKER_OUTPUT_HASH" default:"0" help:"Put the SHA-256 of stdout and of stderr into the record of each exec: 0, 1, true or false. It costs a third of a stream's CPU."`
 }
 
 // logSettings are those of the log, which goes to stderr.

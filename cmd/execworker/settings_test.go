@@ -203,6 +203,7 @@ func TestSettingsRefuse(t *testing.T) {
 		{"EXECWORKER_SURVIVORS=kill", "serve", "EXECWORKER_SURVIVORS"},
 		{"EXECWORKER_NICE=20", "serve", "EXECWORKER_NICE"},
 		{"EXECWORKER_NICE=-1", "serve", "EXECWORKER_NICE"},
+		{"EXECWORKER_OUTPUT_HASH=yes", "serve", "EXECWORKER_OUTPUT_HASH"},
 		{"LOG_LEVEL=trace", "serve", "LOG_LEVEL"},
 		{"LOG_FORMAT=xml", "serve", "LOG_FORMAT"},
 		{"LOG_LEVEL=|LOG_FORMAT=", "serve", ""},
@@ -245,7 +246,7 @@ func TestSettingsRefuse(t *testing.T) {
 func TestSettingsReachTheDaemon(t *testing.T) {
 	all, err := parseSettings(t, []string{"RELAY_ADDR=r:1", "SANDBOX_ID=s", "SANDBOX_IMAGE=i", "SANDBOX_TRUST=t",
 		"WORKER_LABELS=a=b, c=d=e", "WORKER_MAX_CONCURRENT=7", "WORKSPACE_ROOT=/w", "WORKSPACE_IDLE=0",
-		"EXECWORKER_DRAIN=3s", "EXECWORKER_SURVIVORS=sweep", "EXECWORKER_NICE=0"}, "serve", "--sandbox-image=flag")
+		"EXECWORKER_DRAIN=3s", "EXECWORKER_SURVIVORS=sweep", "EXECWORKER_NICE=0", "EXECWORKER_OUTPUT_HASH=1"}, "serve", "--sandbox-image=flag")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +262,7 @@ func TestSettingsReachTheDaemon(t *testing.T) {
 	want.Relay.Addr, want.SandboxID, want.Image, want.Trust = "r:1", "s", "flag", "t"
 	want.Labels = map[string]string{"a": "b", "c": "d=e"}
 	want.Slots, want.WorkspaceRoot, want.WorkspaceIdle, want.Drain = 7, "/w", 0, 3*time.Second
-	want.SweepSurvivors, want.Nice, want.Env = true, 0, []string{"PATH=/bin"}
+	want.SweepSurvivors, want.Nice, want.HashOutput, want.Env = true, 0, true, []string{"PATH=/bin"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
