@@ -110,6 +110,7 @@ func (d *Daemon) serve(ctx context.Context) {
 		began := time.Now()
 		record := d.attach(ctx, observe.Session{
 			Number: number, Target: d.cfg.Relay.Addr, Attempt: failures + 1, Backoff: wait, DialedAt: began,
+			TLS: d.cfg.Relay.TLS,
 		})
 		failures++
 		if record.Healthy {

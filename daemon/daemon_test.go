@@ -72,33 +72,52 @@ func (r *recorder) want(t *testing.T, reqID string, want ...string) {
 	}
 }
 
-// start runs a daemon in this process until the test's end, which finds no
-// goroutine left.
+// start runs a daemon in this process, at a relay of its own, until the test's
+// end, which finds no goroutine left.
 func start(t *testing.T, slots int, hold func(observe.Event)) (*daemon.Daemon, *relaytest.Relay, *recorder) {
 	t.Helper()
-	before := goleak.IgnoreCurrent()
 	r := relaytest.New(t)
+	d, rec := startAt(t, r, hold, func(c *daemon.Config) { c.Slots = slots })
+	return d, r, rec
+}
+
+// startAt is start for a relay that is there and a Config that is changed. The
+// worker begins at once.
+func startAt(t *testing.T, r *relaytest.Relay, hold func(observe.Event), change func(*daemon.Config)) (*daemon.Daemon, *recorder) {
+	t.Helper()
 	rec := &recorder{events: map[string][]string{}, hold: hold}
-	d, err := daemon.New(daemon.Config{
+	d, _ := startStoppable(t, r, rec, change)
+	return d, rec
+}
+
+// startStoppable is startAt with an observer of the test's own, for a worker
+// that stop may end at once.
+func startStoppable(t *testing.T, r *relaytest.Relay, o observe.Observer, change func(*daemon.Config)) (_ *daemon.Daemon, stop context.CancelCauseFunc) {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	config := daemon.Config{
 		Relay:         daemon.Relay{Addr: r.Addr(), Token: func() (string, error) { return r.Token(), nil }},
 		SandboxID:     "relaytest",
-		Slots:         slots,
+		Slots:         1,
 		WorkspaceRoot: t.TempDir(),
 		Drain:         time.Second,
 		Env:           os.Environ(),
-		Observer:      rec,
-	})
+		Observer:      o,
+	}
+	change(&config)
+	d, err := daemon.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ran := make(chan error, 1)
-	go func() { ran <- d.Run(context.Background()) }()
+	ctx, stop := context.WithCancelCause(context.Background())
+	go func() { ran <- d.Run(ctx) }()
 	t.Cleanup(func() {
 		d.Drain()
 		select {
 		case err := <-ran:
-			if err != nil {
-				t.Error(err)
+			if err != context.Cause(ctx) {
+				t.Errorf("Run says %v", err)
 			}
 		case <-time.After(30 * time.Second):
 			t.Fatal("the drain hangs")
@@ -106,7 +125,7 @@ func start(t *testing.T, slots int, hold func(observe.Event)) (*daemon.Daemon, *
 		r.Stop()
 		goleak.VerifyNone(t, before)
 	})
-	return d, r, rec
+	return d, stop
 }
 
 // TestHeirIsJudgedTwiceAndRuns holds the first verdict of an exec that waits

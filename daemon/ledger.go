@@ -165,6 +165,9 @@ func (l *ledger) finish(x *execution, o outcome) (next, heir *execution, waited 
 // forgetLocked takes x out of what is in flight, and into dedup if a redelivery
 // is to be answered from there.
 func (l *ledger) forgetLocked(x *execution, o outcome) {
+	if o.kind == observe.OutcomeLost || o.by == observe.EndedByDisconnect {
+		x.session.lost++
+	}
 	if l.inflight[x.reqID] == x {
 		delete(l.inflight, x.reqID)
 	}
@@ -185,15 +188,18 @@ func (l *ledger) countLocked(o outcome) {
 	}
 }
 
-// drop takes out what of s has not begun; what runs ends by itself, for its
-// context is the session's. A nil s is every session. It also tells how many
-// execs of s run.
-func (l *ledger) drop(s *session, o outcome) (unbegun []*execution, running int) {
+// drop takes out what of s has not begun, because s is over. What runs ends by
+// itself, for its context is the session's, and may have done so by now: lost
+// counts all three.
+func (l *ledger) drop(s *session, o outcome) (unbegun []*execution, lost int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.dropLocked(s, o)
+	ended := s.lost
+	unbegun, running := l.dropLocked(s, o)
+	return unbegun, ended + len(unbegun) + running
 }
 
+// dropLocked also tells how many execs of s run. A nil s is every session.
 func (l *ledger) dropLocked(s *session, o outcome) (unbegun []*execution, running int) {
 	mine := func(x *execution) bool { return s == nil || x.session == s }
 	for _, x := range l.queue.all() {

@@ -170,12 +170,28 @@ func TestDropTakesOutWhatHasNotBegun(t *testing.T) {
 	mine, others := newX(s, 3, "a"), newX(other, 4, "a")
 	l.admit(mine)
 	l.admit(others)
-	unbegun, running := l.drop(s, outcome{kind: observe.OutcomeLost})
-	if len(unbegun) != 1 || unbegun[0] != mine || running != 1 {
-		t.Errorf("dropped %v, %d run", unbegun, running)
+	unbegun, lost := l.drop(s, outcome{kind: observe.OutcomeLost})
+	if len(unbegun) != 1 || unbegun[0] != mine || lost != 2 {
+		t.Errorf("dropped %v, %d are lost", unbegun, lost)
 	}
 	if left := l.queue.all(); len(left) != 1 || left[0] != others {
 		t.Errorf("the queue is %v", left)
+	}
+}
+
+// What runs is killed when its session ends, and that may be done before the
+// session gets to drop the rest.
+func TestDropCountsWhatWasLostBeforeIt(t *testing.T) {
+	l, s := newLedger(3), &session{}
+	outcomes := []outcome{{kind: observe.OutcomeLost}, exited, {kind: observe.OutcomeUncontained, by: observe.EndedByDisconnect}}
+	for i, o := range outcomes {
+		x := newX(s, uint64(i), "a")
+		l.admit(x)
+		l.finish(x, o)
+	}
+	l.admit(newX(s, 4, "a"))
+	if _, lost := l.drop(s, outcome{kind: observe.OutcomeLost}); lost != 3 {
+		t.Errorf("%d are lost, want 3: two that have ended and one that runs", lost)
 	}
 }
 
@@ -234,4 +250,18 @@ func TestDedupForgetsTheLeastRecentlyUsed(t *testing.T) {
 	if got := l.finished.snapshot(); len(got.Entries) != dedupSize || got.Evictions != 1 || got.Entries[0].ID.ID != "0" {
 		t.Errorf("%d entries, %d evicted, newest %s", len(got.Entries), got.Evictions, got.Entries[0].ID)
 	}
+}
+
+func TestClosedAdmissionLetsInWhatWaited(t *testing.T) {
+	l, before, now := newLedger(1), &session{}, &session{}
+	dying := newX(before, 1, "a")
+	l.admit(dying)
+	heir := newX(now, 1, "a")
+	wantVerdict(t, l.admit(heir), observe.VerdictWait, "")
+	l.setClosed(true, "")
+	wantVerdict(t, l.admit(newX(now, 1, "a")), observe.VerdictJoin, "")
+	_, _, _, d := l.finish(dying, outcome{kind: observe.OutcomeLost})
+	wantVerdict(t, d, observe.VerdictRun, "")
+	later := &session{}
+	wantVerdict(t, l.admit(newX(later, 1, "a")), observe.VerdictBusy, "busy: draining") // would have to wait
 }

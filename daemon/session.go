@@ -43,6 +43,8 @@ type session struct {
 	mu     sync.Mutex
 	record observe.Session
 	asked  bool // an Exec has come
+
+	lost int // execs that have ended because the session did; guarded by the ledger's lock
 }
 
 // attach dials, says Hello and serves until the stream ends. The record that
@@ -59,11 +61,11 @@ func (d *Daemon) attach(ctx context.Context, record observe.Session) observe.Ses
 		err = fmt.Errorf("%w: %w", errStopped, err)
 	}
 	s.sender.kill()
-	unbegun, running := d.ledger.drop(s, outcome{kind: observe.OutcomeLost})
+	unbegun, lost := d.ledger.drop(s, outcome{kind: observe.OutcomeLost})
 	for _, x := range unbegun {
 		x.conclude(x.stopped(context.Cause(s.ctx)))
 	}
-	return d.sessions.finish(s, err, len(unbegun)+running)
+	return d.sessions.finish(s, err, lost)
 }
 
 // serve returns why the session ended.
