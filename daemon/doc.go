@@ -12,7 +12,12 @@
 //	                                        ▼
 //	outcome ─► lane.flush ─► ledger.finish ─► lane.end ─► sender.next ─► session.send ─► relay
 //
-//	Abort frame ─► ledger.abort ─► execution.cancel(cause) ─► the tree is swept
+//	Abort frame, or Daemon.Abort ─► ledger.abort ─► execution.cancel(cause) ─► the tree is swept
+//
+// An operator looks in by the methods that return snapshots (snapshot.go) and
+// acts by Abort, AbortSurvivors (abort.go), CloseAdmission, OpenAdmission
+// (admission.go) and Drain. All of them may be called from any goroutine, before
+// Run and after it.
 //
 // # Goroutines
 //
@@ -27,7 +32,9 @@
 // The ledger's lock guards what is in flight and what has finished: admission,
 // abort and the end of an exec are single decisions under it, and nothing is
 // sent, run or reported while it is held. The sender's lock guards the lanes.
-// No code holds two locks of this package at once.
+// No code holds two locks of this package at once, but that Daemon.door, which
+// keeps changes of admission and their events in one order, is held around the
+// ledger's.
 //
 // # Contexts
 //
