@@ -1,6 +1,8 @@
 package daemon_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -105,15 +107,28 @@ func TestAdmissionIsToldOfOncePerChange(t *testing.T) {
 }
 
 func TestAdmissionOfAWorkerThatStopsDoesNotOpen(t *testing.T) {
-	log := new(doorLog)
-	d, _, _ := start(t, 1, log.hold)
-	d.CloseAdmission("for good")
-	d.Drain()
-	if err := d.OpenAdmission(); err == nil {
-		t.Error("it opens")
+	for name, end := range map[string]func(*daemon.Daemon, context.CancelCauseFunc){
+		"by a drain": func(d *daemon.Daemon, _ context.CancelCauseFunc) { d.Drain() },
+		"at once":    func(_ *daemon.Daemon, stop context.CancelCauseFunc) { stop(errors.New("second signal")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			log, stopping := new(doorLog), make(chan struct{})
+			d, stop := startStoppable(t, relaytest.New(t), &recorder{events: map[string][]string{}, hold: func(e observe.Event) {
+				log.hold(e)
+				if _, ok := e.(observe.DrainBegan); ok {
+					close(stopping)
+				}
+			}}, func(*daemon.Config) {})
+			d.CloseAdmission("for good")
+			end(d, stop)
+			<-stopping
+			if err := d.OpenAdmission(); err == nil {
+				t.Error("it opens")
+			}
+			if !d.Status().Closed {
+				t.Error("it is open")
+			}
+			log.want(t, "closed: for good")
+		})
 	}
-	if !d.Status().Closed {
-		t.Error("it is open")
-	}
-	log.want(t, "closed: for good")
 }

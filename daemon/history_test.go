@@ -161,6 +161,27 @@ func TestARefusedSessionIsKept(t *testing.T) {
 	}
 }
 
+func TestNoNextAttemptIsToldOfOnceTheWorkerStops(t *testing.T) {
+	r := relaytest.New(t)
+	r.Stop()
+	drained := make(chan struct{})
+	d, _ := startAt(t, r, func(e observe.Event) {
+		if _, ok := e.(observe.DrainEnded); ok {
+			close(drained)
+		}
+	}, func(*daemon.Config) {})
+	for d.Status().NextAttempt.IsZero() {
+		time.Sleep(time.Millisecond) // until it waits for its next attempt
+	}
+	d.Drain()
+	<-drained
+	for deadline := time.Now().Add(30 * time.Second); !d.Status().NextAttempt.IsZero(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("there is still one")
+		}
+	}
+}
+
 // What is stopped says so, wherever the attempt stood.
 func TestAttemptsThatAreStoppedAreKept(t *testing.T) {
 	mute := silent(t)

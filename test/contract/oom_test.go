@@ -68,6 +68,7 @@ func TestTheOOMKillerIsNamed(t *testing.T) {
 	}{
 		{"exec tail /dev/zero", -1, "oom", "high", "main died of a SIGKILL"},
 		{"tail /dev/zero; exit 5", 5, "self", "low", "may have been another exec's"},
+		{"tail /dev/zero; kill -TERM $$", -1, "unknown", "low", "may have been another exec's"},
 		{"kill -9 $$", -1, "unknown", nil, ""},
 		{"exit 6", 6, "self", nil, ""},
 	} {
