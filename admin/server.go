@@ -22,10 +22,17 @@ type Options struct {
 	Hosts []string // names that a Host header may have, beside those of loopback; may be nil
 	Debug bool     // serve /debug
 
+	// Preview makes untrusted text fit to be shown to an operator: one line, cut,
+	// and without what looks like a secret.
+	Preview func(string) string
+
 	Level   *slog.LevelVar
 	Metrics http.Handler // may be nil: /metrics is not there then
 	Flags   []Flag
 	Version string
+
+	InstanceID string // of this run of the program
+	BootID     string // of the kernel; may be empty
 }
 
 // Flag is one setting of the worker.

@@ -3,7 +3,6 @@ package admin
 import (
 	"bytes"
 	"fmt"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -47,10 +46,6 @@ func (t *table) bytes() []byte {
 	t.flush()
 	return t.out.Bytes()
 }
-
-// quoted is untrusted text as a terminal may see it: ASCII, in quotes. Quoting
-// leaves no tab in it that could make a column.
-func quoted(s string) string { return strconv.QuoteToASCII(s) }
 
 // age is a duration for eyes: 41s, 3m20s, 2h5m.
 func age(d time.Duration) string {

@@ -1,0 +1,151 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"execworker/daemon/observe"
+)
+
+// statusView is the answer to GET /status.
+type statusView struct {
+	APIVersion   string             `json:"api_version"`
+	Now          *string            `json:"now"`
+	Seq          uint64             `json:"seq"`
+	StartedAt    *string            `json:"started_at"`
+	UptimeMS     int64              `json:"uptime_ms"`
+	InstanceID   string             `json:"instance_id"`
+	BootID       *string            `json:"boot_id"`
+	SandboxID    string             `json:"sandbox_id"`
+	Version      string             `json:"version"`
+	GoVersion    string             `json:"go_version"`
+	PID          int                `json:"pid"`
+	Arch         string             `json:"arch"`
+	Trust        string             `json:"trust"`
+	Image        string             `json:"image"`
+	Capabilities []string           `json:"capabilities"`
+	Containment  string             `json:"containment"`
+	CapacityMax  int                `json:"capacity_max"`
+	Running      int                `json:"running"`
+	Queued       int                `json:"queued"`
+	QueueCap     int                `json:"queue_cap"`
+	Survivors    int                `json:"survivors"` // trees
+	Draining     bool               `json:"draining"`
+	Closed       bool               `json:"closed"`
+	ClosedReason *string            `json:"closed_reason"`
+	Connection   connectionView     `json:"connection"`
+	Totals       totalsView         `json:"totals"`
+	Admin        adminView          `json:"admin"`
+	Telemetry    map[string]*string `json:"telemetry"`
+}
+
+type connectionView struct {
+	State           string  `json:"state"`
+	Epoch           uint64  `json:"epoch"`
+	Since           *string `json:"since"`
+	LastRecvAt      *string `json:"last_recv_at"`
+	LastHeartbeatAt *string `json:"last_heartbeat_at"`
+}
+
+type totalsView struct {
+	Execs         int64 `json:"execs"`
+	Timeouts      int64 `json:"timeouts"`
+	Aborts        int64 `json:"aborts"`
+	Refused       int64 `json:"refused"`
+	DedupHits     int64 `json:"dedup_hits"`
+	Collisions    int64 `json:"collisions"`
+	OrphansReaped int64 `json:"orphans_reaped"`
+}
+
+// adminView is the API itself.
+type adminView struct {
+	Socket   string   `json:"socket"`
+	Addrs    []string `json:"addrs"`
+	Problems []string `json:"problems"`
+	Denied   int64    `json:"denied"` // requests of processes that came out of commands
+}
+
+func (s *Server) showStatus(w http.ResponseWriter, r *http.Request) {
+	if no := paramsOf(r).done(); no != nil {
+		refuse(w, r, *no)
+		return
+	}
+	v := s.status(time.Now())
+	answer(w, r, http.StatusOK, v, v.text)
+}
+
+func (s *Server) status(now time.Time) statusView {
+	st := s.worker.Status()
+	v := statusView{
+		APIVersion: "v1", Now: when(now), Seq: s.feed.Seq(), StartedAt: when(st.StartedAt), UptimeMS: ms(now.Sub(st.StartedAt)),
+		InstanceID: s.options.InstanceID, BootID: optional(s.options.BootID), SandboxID: st.SandboxID,
+		Version: s.options.Version, GoVersion: runtime.Version(), PID: os.Getpid(), Arch: st.Arch, Trust: st.Trust, Image: st.Image,
+		Capabilities: append([]string{}, st.Capabilities...), Containment: st.Containment, CapacityMax: st.CapacityMax,
+		Running: st.Running, Queued: st.Queued, QueueCap: st.QueueCap, Survivors: st.Survivors,
+		Draining: st.Draining, Closed: st.Closed,
+		Totals: totals(st),
+		Admin:  adminView{Socket: s.Socket(), Addrs: append([]string{}, s.Addrs()...), Problems: append([]string{}, s.Problems()...), Denied: s.feed.Denied()},
+		// No exporter exists yet: nothing is sent anywhere.
+		Telemetry: map[string]*string{"traces": nil, "metrics": nil},
+	}
+	if st.Closed {
+		v.ClosedReason = some(s.options.Preview(st.ClosedReason))
+	}
+	v.Connection = connectionView{State: relayState(st), Epoch: st.Session}
+	sessions := s.worker.Sessions()
+	if len(sessions) > 0 {
+		x := sessions[0]
+		v.Connection.LastRecvAt, v.Connection.LastHeartbeatAt = when(x.LastRecvAt), when(x.HeartbeatAt)
+		switch {
+		case st.Attached:
+			v.Connection.Since = when(x.HelloAt)
+		case !x.EndedAt.IsZero():
+			v.Connection.Since = when(x.EndedAt)
+		default:
+			v.Connection.Since = when(x.DialedAt)
+		}
+	}
+	return v
+}
+
+func totals(st observe.Status) totalsView {
+	return totalsView{
+		Execs: st.Totals.Execs, Timeouts: st.Totals.Timeouts, Aborts: st.Totals.Aborts, Refused: st.Totals.Refused,
+		DedupHits: st.Totals.Replays, Collisions: st.Totals.Collisions, OrphansReaped: st.OrphansReaped,
+	}
+}
+
+func (v statusView) text(t *table) {
+	t.row("sandbox", ascii(v.SandboxID))
+	t.row("worker", fmt.Sprintf("%s, %s, pid %d, %s, up %s", v.Version, v.GoVersion, v.PID, v.Arch, age(millis(v.UptimeMS))))
+	relay := v.Connection.State
+	if v.Connection.Since != nil {
+		relay += " for " + since(*v.Now, *v.Connection.Since)
+	}
+	t.row("relay", fmt.Sprintf("%s (session %d)", relay, v.Connection.Epoch))
+	t.row("execs", fmt.Sprintf("running %d of %d, queued %d of %d, %d left survivors", v.Running, v.CapacityMax, v.Queued, v.QueueCap, v.Survivors))
+	admission := "open"
+	switch {
+	case v.Draining:
+		admission = "the worker is stopping"
+	case v.Closed:
+		admission = "new execs are refused: " + quoted(*v.ClosedReason, 120)
+	}
+	t.row("admission", admission)
+	n := v.Totals
+	t.row("since start", fmt.Sprintf("%d execs, %d timeouts, %d aborts, %d refused, %d replayed, %d collisions, %d orphans reaped",
+		n.Execs, n.Timeouts, n.Aborts, n.Refused, n.DedupHits, n.Collisions, n.OrphansReaped))
+	t.row("containment", v.Containment)
+	t.row("trust", ascii(v.Trust))
+	t.row("image", ascii(v.Image))
+	t.row("can", strings.Join(v.Capabilities, " "))
+	t.row("admin", fmt.Sprintf("%s %s, %d requests from inside refused", ascii(v.Admin.Socket), strings.Join(v.Admin.Addrs, " "), v.Admin.Denied))
+	for _, problem := range v.Admin.Problems {
+		t.row("admin problem", quoted(problem, 200))
+	}
+	t.row("instance", v.InstanceID)
+}
