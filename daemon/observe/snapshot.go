@@ -12,7 +12,7 @@ type Inflight struct {
 	StartedAt     time.Time // of main
 	FirstByte     time.Duration
 	LastOutputAt  time.Time
-	MainEndedAt   time.Time
+	MainEndedAt   time.Time // zero too if main was killed here
 	KillBeganAt   time.Time
 	StdoutBytes   int64
 	StderrBytes   int64
