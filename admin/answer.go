@@ -67,6 +67,10 @@ func answer(w http.ResponseWriter, r *http.Request, status int, v any, text func
 		_, _ = w.Write(append([]byte(textHeader), t.bytes()...))
 		return
 	}
+	writeJSON(w, status, v)
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	encoder := json.NewEncoder(w)

@@ -70,3 +70,9 @@ func quoted(s string, most int) string {
 	}
 	return q + `..."`
 }
+
+// printable is a sentence that may hold untrusted text, in ASCII and on one line.
+func printable(s string) string {
+	q := strconv.QuoteToASCII(s)
+	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
+}

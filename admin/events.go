@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"execworker/daemon/observe"
@@ -261,44 +260,3 @@ func (st *stream) write(seq uint64, at time.Time, name string, data any) error {
 }
 
 func (st *stream) flush() error { return st.ctl.Flush() }
-
-// words is a list of words with commas between.
-func (p *params) words(name string, known []string) []string {
-	value, ok := p.one(name)
-	if !ok {
-		return nil
-	}
-	words := strings.Split(value, ",")
-	for _, w := range words {
-		if !slices.Contains(known, w) {
-			p.fail(name, fmt.Sprintf("%q is none of them", w), "use any of "+strings.Join(known, ", "))
-		}
-	}
-	return words
-}
-
-// between is a duration in a range; least when it is not there.
-func (p *params) between(name string, least, most time.Duration) time.Duration {
-	given := p.span(name)
-	if given == 0 {
-		return least
-	}
-	if given < least || given > most {
-		p.fail(name, fmt.Sprintf("%s is not from %s to %s", given, least, most), "leave it out to get "+least.String())
-		return least
-	}
-	return given
-}
-
-// number is a whole number; ok is false when it is not there.
-func (p *params) number(name string) (n uint64, ok bool) {
-	value, ok := p.one(name)
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(value, 10, 64)
-	if err != nil {
-		p.fail(name, fmt.Sprintf("%q is no whole number", value), "use a seq as the stream shows it")
-	}
-	return n, err == nil
-}

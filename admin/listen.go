@@ -1,10 +1,136 @@
 package admin
 
-// Socket is the path of the unix socket; empty before Listen.
-func (s *Server) Socket() string { return "" }
+import (
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// CheckAddr refuses an address that the API may not listen on: all but loopback.
+func CheckAddr(addr string) error {
+	name, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("%q is no HOST:PORT", addr)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
+		return fmt.Errorf("%q has no port from 0 to 65535", addr)
+	}
+	if name == "localhost" {
+		return nil
+	}
+	if ip, err := netip.ParseAddr(name); err != nil || !ip.IsLoopback() {
+		return fmt.Errorf("%q is not loopback: use 127.0.0.1, ::1 or localhost", addr)
+	}
+	return nil
+}
+
+// Listen binds the unix socket, unless its path is empty, and the first of addrs
+// that can be bound. What cannot be bound of addrs is logged and told by
+// Problems; that the socket cannot be is an error, as is an address that is not
+// loopback. After an error nothing is bound.
+func (s *Server) Listen(socket string, addrs []string) (err error) {
+	defer func() {
+		if err != nil {
+			for _, d := range s.doors {
+				d.Close()
+			}
+			_ = s.socket.remove()
+			s.doors = nil
+		}
+	}()
+	for _, addr := range addrs {
+		if err := CheckAddr(addr); err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+	}
+	if socket != "" {
+		l, err := s.socket.listen(socket)
+		if err != nil {
+			return fmt.Errorf("listen on %s: %w", socket, err)
+		}
+		s.doors = append(s.doors, newDoor(l, "unix"))
+	}
+	for _, addr := range addrs {
+		listeners, err := listenTCP(addr)
+		if err == nil {
+			for _, l := range listeners {
+				s.doors = append(s.doors, newDoor(l, "tcp"))
+			}
+			return nil
+		}
+		problem := fmt.Sprintf("%s could not be bound: %v", addr, rootOf(err))
+		s.problems = append(s.problems, problem)
+		s.options.Log.Warn("admin address not bound", slog.String("addr", addr), slog.String("error", rootOf(err).Error()),
+			slog.String("hint", "something else may serve there: do not send it a token"))
+	}
+	return nil
+}
+
+// listenTCP binds one address; localhost is both of them, if there is the second.
+func listenTCP(addr string) ([]net.Listener, error) {
+	addresses := []string{addr}
+	if host(addr) == "localhost" {
+		_, port, _ := net.SplitHostPort(addr)
+		addresses = []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
+	}
+	var all []net.Listener
+	for i, a := range addresses {
+		l, err := net.Listen("tcp", a)
+		if err == nil && !isLoopback(l.Addr()) { // what was bound counts, not what was written
+			l.Close()
+			err = fmt.Errorf("%s is not loopback", l.Addr())
+		}
+		if err != nil {
+			if i > 0 { // there may be no ::1 here
+				break
+			}
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// rootOf is the error under those that repeat the address.
+func rootOf(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+// Socket is the path of the unix socket; empty when there is none.
+func (s *Server) Socket() string { return s.socket.path }
 
 // Addrs are the TCP addresses that are bound.
-func (s *Server) Addrs() []string { return nil }
+func (s *Server) Addrs() []string {
+	var addrs []string
+	for _, d := range s.doors {
+		if d.network == "tcp" {
+			addrs = append(addrs, d.Addr().String())
+		}
+	}
+	return addrs
+}
 
-// Problems says which address could not be bound, and why.
-func (s *Server) Problems() []string { return nil }
+// Problems says which addresses could not be bound, and why.
+func (s *Server) Problems() []string { return s.problems }
+
+// serverLog passes what net/http has to say on, as an attribute: it quotes what
+// clients send.
+func serverLog(to *slog.Logger) *log.Logger { return log.New(lineLog{to}, "", 0) }
+
+type lineLog struct{ to *slog.Logger }
+
+func (l lineLog) Write(line []byte) (int, error) {
+	l.to.Debug("admin connection", slog.String("error", strings.TrimSpace(string(line))))
+	return len(line), nil
+}

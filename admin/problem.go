@@ -41,6 +41,7 @@ var (
 	alreadyFinished = kind{"already-finished", "The exec has ended.", http.StatusConflict}
 	stopping        = kind{"stopping", "The worker is stopping.", http.StatusConflict}
 	otherExec       = kind{"other-exec", "Another exec has that req_id now.", http.StatusPreconditionFailed}
+	wrongType       = kind{"wrong-type", "The body is of the wrong type.", http.StatusUnsupportedMediaType}
 	bodyTooLarge    = kind{"body-too-large", "The body is too large.", http.StatusRequestEntityTooLarge}
 	needsIfMatch    = kind{"needs-if-match", "The page must say which exec it means.", http.StatusPreconditionRequired}
 	tooMany         = kind{"too-many", "Too many are asking.", http.StatusServiceUnavailable}

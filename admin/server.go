@@ -1,11 +1,12 @@
 package admin
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"net/http"
-	"slices"
-
-	"github.com/go-chi/chi/v5"
+	"sync"
+	"time"
 
 	"execworker/daemon/observe"
 )
@@ -17,6 +18,7 @@ type Options struct {
 	Processes Processes
 	Feed      *Feed            // which is told of everything the worker is told of
 	Observer  observe.Observer // told of askers that were refused
+	Log       *slog.Logger     // told of what is wrong with the API itself
 
 	Token string   // that makes an operator; empty: none does
 	Hosts []string // names that a Host header may have, beside those of loopback; may be nil
@@ -43,48 +45,63 @@ type Flag struct {
 	Secret bool
 }
 
-// Server is the admin API.
+// Server is the admin API. Make one with New, then Listen, Serve and Close it.
 type Server struct {
 	options Options
 	worker  Worker
 	feed    *Feed
+	denials denials
+	revert  levelRevert
+	health  health
+
+	http     *http.Server
+	doors    []*door
+	socket   socketFile
+	problems []string
+	streams  context.Context // ends when the server closes
+	stop     context.CancelFunc
+	serving  sync.WaitGroup
 }
 
-// route is one line of the API. Paths are below /admin/v1; /admin is an alias.
-type route struct {
-	method, path string
-	who          class // operator, or unknown for any; descendants get nothing of either
-	serve        http.HandlerFunc
+// New makes a server that listens nowhere yet.
+func New(options Options) *Server {
+	s := &Server{options: options, worker: options.Worker, feed: options.Feed}
+	s.denials = denials{observer: options.Observer, execs: make(map[observe.ID]*denial)}
+	s.revert.start = options.Level.Level()
+	s.health.started = time.Now()
+	s.streams, s.stop = context.WithCancel(context.Background())
+	s.http = s.newHTTP()
+	return s
 }
 
-func (s *Server) mount(r chi.Router, routes []route) {
-	for _, each := range routes {
-		r.Method(each.method, each.path, s.only(each.who, each.serve))
+// Serve serves what Listen has bound until Close, and returns nil then.
+func (s *Server) Serve() error {
+	errs := make(chan error, len(s.doors))
+	for _, d := range s.doors {
+		s.serving.Go(func() { errs <- s.http.Serve(d) })
 	}
-}
-
-// only lets nobody but an operator through, if who is operator.
-func (s *Server) only(who class, next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		a := askerOf(r)
-		if who == operator && a.class != operator {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="execworker admin"`)
-			refuse(w, r, refusal{kind: needsToken, detail: a.why, hint: "ask over the unix socket, or send Authorization: Bearer with ADMIN_TOKEN"})
-			return
+	s.serving.Wait()
+	close(errs)
+	var all []error
+	for err := range errs {
+		if !errors.Is(err, http.ErrServerClosed) {
+			all = append(all, err)
 		}
-		next(w, r)
 	}
+	return errors.Join(all...)
 }
 
-// routes are all there are, of every file.
-func (s *Server) routes() []route {
-	return slices.Concat(
-		s.listRoutes(),
-		s.execRoutes(),
-		s.actRoutes(),
-		s.feedRoutes(),
-		s.healthRoutes(),
-		s.metaRoutes(),
-		s.debugRoutes(),
-	)
+// Close ends all streams, lets other answers end until ctx does, and removes the
+// socket. It must be called once Listen has been, served or not.
+func (s *Server) Close(ctx context.Context) error {
+	s.stop() // Shutdown would wait for the streams
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, s.http.Close())
+	}
+	s.revert.cancel()
+	for _, d := range s.doors {
+		_ = d.Close() // if it was never served
+	}
+	return errors.Join(err, s.socket.remove())
 }
