@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -25,12 +26,14 @@ type survivorsView struct {
 	TailBytes int           `json:"tail_bytes"`     // that are kept
 	TailCut   int64         `json:"tail_cut_bytes"` // that came before those
 	Tail      *string       `json:"tail_text,omitempty"`
+	Why       *whyView      `json:"why"`
+	Evidence  []string      `json:"evidence"` // for an operator who asks for one req_id
 }
 
 func (s *Server) survivorsView(x observe.Survivors, now time.Time, who class) survivorsView {
 	v := survivorsView{
 		execView: s.exec(x.Exec, who), Since: when(x.Since), AgeMS: ms(now.Sub(x.Since)), Processes: viewProcesses(x.Processes),
-		TailBytes: len(x.Tail), TailCut: x.TailCut,
+		TailBytes: len(x.Tail), TailCut: x.TailCut, Evidence: []string{},
 	}
 	if who == operator {
 		v.Tail = some(strings.ToValidUTF8(string(x.Tail), "\ufffd"))
@@ -43,7 +46,7 @@ func (s *Server) listSurvivors(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, *no)
 		return
 	}
-	list := s.survivors("", time.Now(), askerOf(r).class)
+	list := s.survivors(r.Context(), "", askerOf(r).class)
 	answer(w, r, http.StatusOK, list, list.text)
 }
 
@@ -57,7 +60,7 @@ func (s *Server) showSurvivors(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, *no)
 		return
 	}
-	list := s.survivors(id, time.Now(), askerOf(r).class)
+	list := s.survivors(r.Context(), id, askerOf(r).class)
 	if len(list.Survivors) == 0 {
 		refuse(w, r, refusal{kind: noExec, detail: "req_id " + id + " has left nothing running", hint: "see /admin/survivors", reqID: id})
 		return
@@ -66,6 +69,10 @@ func (s *Server) showSurvivors(w http.ResponseWriter, r *http.Request) {
 		list.text(t)
 		for _, x := range list.Survivors {
 			t.line("")
+			t.line("req_id %s: %s", x.ReqID, x.Why.Sentence)
+			for _, line := range x.Evidence {
+				t.line("  %s", line)
+			}
 			if x.Tail == nil {
 				t.line("its last output is shown to operators only")
 				continue
@@ -78,13 +85,34 @@ func (s *Server) showSurvivors(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// survivors lists those of one req_id, or of all.
-func (s *Server) survivors(id string, now time.Time, who class) survivorList {
+// survivors lists those of one req_id, or of all. Who asks for one gets its files
+// looked at too.
+func (s *Server) survivors(ctx context.Context, id string, who class) survivorList {
+	const lookMost = 3 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, lookMost)
+	defer cancel()
+	now := time.Now()
 	list := survivorList{head: s.head(now), Survivors: []survivorsView{}}
+	var found []observe.Survivors
+	var seqs []uint64
 	for _, x := range s.worker.Survivors() {
-		if id == "" || x.Exec.ID.ID == id {
-			list.Survivors = append(list.Survivors, s.survivorsView(x, now, who))
+		if id == "" || x.Exec.ID == sandboxID(id) {
+			found, seqs = append(found, x), append(seqs, x.Exec.Seq)
 		}
+	}
+	var seen map[uint64]observe.Inspection
+	if who == operator && len(seqs) > 0 {
+		seen = s.worker.Inspect(ctx, seqs, id != "")
+	}
+	in := situation{now: now, show: s.options.Preview}
+	for _, x := range found {
+		v := s.survivorsView(x, now, who)
+		reason := in.survivors(x, inspectionOf(seen, x.Exec.Seq))
+		v.Why = &whyView{Kind: reason.kind, Sentence: reason.sentence}
+		if id != "" {
+			v.Evidence = append(v.Evidence, reason.evidence...)
+		}
+		list.Survivors = append(list.Survivors, v)
 	}
 	return list
 }
