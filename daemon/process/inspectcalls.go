@@ -78,6 +78,8 @@ var calls = func() map[uintptr]call {
 		unix.SYS_UNLINKAT:        {"unlinkat", false},
 		unix.SYS_MOUNT:           {"mount", false},
 		unix.SYS_UMOUNT2:         {"umount2", false},
+		unix.SYS_KILL:            {"kill", false}, // where whoever stops itself is stopped
+		unix.SYS_TGKILL:          {"tgkill", false},
 		unix.SYS_PTRACE:          {"ptrace", false},
 		unix.SYS_SCHED_YIELD:     {"sched_yield", false},
 		unix.SYS_MQ_TIMEDRECEIVE: {"mq_timedreceive", true},

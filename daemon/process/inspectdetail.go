@@ -65,7 +65,7 @@ func (m met) detail(g *gaps) (d Detail, ok bool) {
 	}
 	m.stat = s
 	d = m.outline()
-	d.Command = f.command(g)
+	d.Command = f.command(s.state, g)
 	switch s.state {
 	case 'Z', 'X', 'R': // sleep nowhere
 	default:
@@ -85,7 +85,15 @@ func (m met) outline() Detail {
 
 // command is the arguments, with spaces for the NULs between them. A zombie has
 // none, and whoever has written over his own has what he wrote.
-func (f folder) command(g *gaps) string {
+//
+// It is read from the process's memory, under a lock that one in state D may
+// never let go of (mmap_lock, in get_task_cmdline of fs/proc/base.c): no time
+// box would help us then.
+func (f folder) command(state byte, g *gaps) string {
+	if state == 'D' {
+		g.add("the command line", errMayHang, f.pid)
+		return ""
+	}
 	var buf [commandKept]byte
 	b, err := readIn(f.dir, "cmdline", buf[:])
 	if err != nil {

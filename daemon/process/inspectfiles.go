@@ -224,7 +224,7 @@ func (s *examined) holder(h hold) (Holder, bool) {
 	}
 	_, member := s.family[h.pid]
 	return Holder{
-		Process: met{pid: h.pid, stat: st}.process(), Command: f.command(&s.gaps), Session: st.session,
+		Process: met{pid: h.pid, stat: st}.process(), Command: f.command(st.state, &s.gaps), Session: st.session,
 		Stream: h.stream, FD: h.fd, Writes: h.writes, Member: member,
 	}, true
 }

@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,7 +19,8 @@ type gaps struct {
 type gap struct {
 	what string // a noun
 	why  error
-	pids []int
+	pids []int // the first gapNames of them; 0 is about none in particular
+	more int
 }
 
 const gapNames = 16 // processes that a sentence names
@@ -26,17 +28,24 @@ const gapNames = 16 // processes that a sentence names
 var (
 	errNoTime   = errors.New("there was no time")
 	errNotShown = errors.New("the kernel does not show it")
+	errMayHang  = errors.New("not asked for, because reading it could hang in state D")
 	errNoFile   = errors.New("this kernel has no such file")
 )
 
 func (g *gaps) add(what string, why error, pid int) {
 	for i := range g.list {
 		if had := &g.list[i]; had.what == what && had.why == why {
-			had.pids = append(had.pids, pid)
+			switch {
+			case slices.Contains(had.pids, pid):
+			case len(had.pids) == gapNames:
+				had.more++
+			default:
+				had.pids = append(had.pids, pid)
+			}
 			return
 		}
 	}
-	g.list = append(g.list, gap{what, why, []int{pid}})
+	g.list = append(g.list, gap{what: what, why: why, pids: []int{pid}})
 }
 
 // sentences reads: "the system call of pid 812: permission denied".
@@ -44,7 +53,7 @@ func (g *gaps) sentences() []string {
 	var all []string
 	for _, gap := range g.list {
 		var pids []string
-		for _, pid := range gap.pids[:min(len(gap.pids), gapNames)] {
+		for _, pid := range gap.pids {
 			pids = append(pids, strconv.Itoa(pid))
 		}
 		of := " of pid "
@@ -52,11 +61,11 @@ func (g *gaps) sentences() []string {
 			of = " of pids "
 		}
 		of += strings.Join(pids, ", ")
-		if more := len(gap.pids) - len(pids); more > 0 {
-			of += fmt.Sprintf(" and %d more", more)
+		if gap.more > 0 {
+			of += fmt.Sprintf(" and %d more", gap.more)
 		}
 		if gap.pids[0] == 0 {
-			of = "" // about none in particular
+			of = ""
 		}
 		all = append(all, gap.what+of+": "+gap.why.Error())
 	}

@@ -46,7 +46,7 @@ func (o *Owner) examine(ctx context.Context, q question, until time.Time) answer
 	for _, s := range all {
 		s.More = max(0, len(s.members)-listedMost)
 		s.Unreadable = append(s.gaps.sentences(), s.Unreadable...)
-		if len(s.Processes)+len(s.Holders) > 0 {
+		if err != nil || len(s.Processes)+len(s.Holders) > 0 {
 			a.found[s.Tree] = s.Inspection
 		}
 	}

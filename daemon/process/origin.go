@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"time"
 
@@ -149,26 +150,28 @@ func effectiveUID(pid int) (int, error) {
 // listed if any are. It reads the descriptors of all processes, for at most a
 // second.
 func (o *Owner) Holders(inode uint64) (holders []Origin, hidden bool) {
+	return o.holders(inode, time.Now().Add(inspectMost))
+}
+
+func (o *Owner) holders(inode uint64, until time.Time) (holders []Origin, hidden bool) {
 	table, err := openTable()
 	if err != nil {
 		return nil, true
 	}
 	defer table.close()
-	h := socketScan{o: o, files: newDescriptors(), until: time.Now().Add(inspectMost)}
+	h := socketScan{o: o, files: newDescriptors(), until: until}
 	h.target = strconv.AppendUint([]byte("socket:["), inode, 10)
 	h.target = append(h.target, ']')
-	whole := table.each(h.visit)
-	if !whole {
-		// An outsider that was found does not say that no descendant has it too.
-		var descendants []Origin
-		for _, origin := range h.holders {
-			if origin.Descendant {
-				descendants = append(descendants, origin)
-			}
-		}
-		return descendants, true
+	if !table.each(h.visit) {
+		return descendantsOnly(h.holders), true
 	}
 	return h.holders, h.hidden
+}
+
+// descendantsOnly is for a list that may lack some: an outsider in it does not
+// say that no descendant has the socket too.
+func descendantsOnly(list []Origin) []Origin {
+	return slices.DeleteFunc(list, func(o Origin) bool { return !o.Descendant })
 }
 
 // socketScan looks for the holders of one socket.

@@ -109,7 +109,7 @@ func TestPlaceUnprivileged(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("unprivileged already")
 	}
-	runTests(t, "^Test(Tree|Rogue|Spawn|Tags|Proof|Foreign|Fence)", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}})
+	runTests(t, "^Test(Tree|Rogue|Spawn|Tags|Proof|Foreign|Fence|Inspect|Origin|Holders)", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}})
 }
 
 // 8.17.

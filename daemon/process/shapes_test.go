@@ -46,6 +46,8 @@ var shapes = map[string]func(){
 	"autoreap":       shapeAutoreap,
 	"nested":         shapeNested,
 	"otheruser":      shapeOtherUser,
+	"undumpable":     shapeUndumpable,
+	"vfork":          shapeVfork,
 }
 
 func runShape(name string) { shapes[name]() }
