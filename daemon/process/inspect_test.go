@@ -159,6 +159,20 @@ func TestInspectTellsBusyFromIdle(t *testing.T) {
 	}
 }
 
+// Who is busy now comes before who was.
+func TestInspectListsTheBusiestFirst(t *testing.T) {
+	o := startOwner(t, nicely)
+	s := startBash(t, o, `coproc { for ((i = 0; i < 300000; i++)); do :; done; echo; exec sleep 300; }
+		read -u ${COPROC[0]}; while :; do :; done & wait`)
+	s.waitInspect(o, false, func(i Inspection) bool {
+		if len(i.Processes) != 3 {
+			return false
+		}
+		now, before := i.Processes[1], i.Processes[2]
+		return now.Name == "bash" && now.InWindow > before.InWindow && before.Name == "sleep" && before.CPU > now.CPU
+	})
+}
+
 func TestInspectShowsWhatElseThereIs(t *testing.T) {
 	o := startOwner(t, nicely)
 	s := startBash(t, o, "setsid sleep 301 & echo $!; wait")

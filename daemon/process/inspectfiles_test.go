@@ -47,7 +47,7 @@ func TestInspectFindsAHolderOfAnotherTree(t *testing.T) {
 
 func TestInspectTellsReadersFromWriters(t *testing.T) {
 	o := startOwner(t, nicely)
-	s := startBash(t, o, "exec 8</proc/self/fd/1; (exec 1>&- 2>&-; exec sleep 300 >/dev/null 2>&1) & echo; wait")
+	s := startBash(t, o, "exec 0</proc/self/fd/1 8<&0; (exec 0</dev/null >/dev/null 2>&1; exec sleep 300) & echo; wait")
 	s.waitLine()
 	i := s.waitInspect(o, true, func(i Inspection) bool { return len(i.Holders) == 2 })
 	main, reader := i.Holders[0], i.Holders[1]
@@ -56,6 +56,32 @@ func TestInspectTellsReadersFromWriters(t *testing.T) {
 	}
 	if reader.Writes || reader.FD != 8 {
 		t.Errorf("got %+v", reader)
+	}
+}
+
+// A descriptor that goes between the list and the look at it is no reason to stop.
+func TestInspectGoesOnWhenADescriptorIsClosed(t *testing.T) {
+	files := newDescriptors()
+	var pair [2]*os.File // the second comes after the first
+	for i := range pair {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		pair[i] = f
+	}
+	first, second := int(pair[0].Fd()), int(pair[1].Fd())
+	seen := map[int]string{}
+	err := files.each(os.Getpid(), func(fd int, target []byte) bool {
+		seen[fd] = string(target)
+		if fd == first {
+			pair[1].Close()
+		}
+		return true
+	})
+	if err != nil || seen[first] != os.DevNull || seen[second] != "" || first > second {
+		t.Errorf("%v, saw %v of %d and %d", err, seen, first, second)
 	}
 }
 

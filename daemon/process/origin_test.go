@@ -237,6 +237,41 @@ func TestOriginOfWhatVanishesMidway(t *testing.T) {
 	}
 }
 
+// What cannot be read was perhaps a descendant.
+func TestOriginOfWhatCannotBeRead(t *testing.T) {
+	foreign := startForeign(t)
+	hidden := map[string]*atomic.Bool{"pidfd": {}, "tag": {}, "stat": {}}
+	o := startChangedOwner(t, nicely, func(k *kernel) {
+		pidfdOpen, tagOf, statOf := k.pidfdOpen, k.tagOf, k.statOf
+		k.pidfdOpen = func(pid int) (int, error) {
+			if pid == foreign && hidden["pidfd"].Load() {
+				return -1, unix.EMFILE
+			}
+			return pidfdOpen(pid)
+		}
+		k.tagOf = func(pid int) (uint64, error) {
+			if pid == foreign && hidden["tag"].Load() {
+				return 0, unix.EPERM
+			}
+			return tagOf(pid)
+		}
+		k.statOf = func(pid int) (stat, error) {
+			if pid == foreign && hidden["stat"].Load() {
+				return stat{}, unix.ESRCH
+			}
+			return statOf(pid)
+		}
+	})
+	for what, is := range hidden {
+		t.Run(what, func(t *testing.T) {
+			wantOutside(t, o, foreign)
+			is.Store(true)
+			defer is.Store(false)
+			wantDescendant(t, o, foreign, nil)
+		})
+	}
+}
+
 // Unprivileged, its number is read from a file that everybody may read.
 func TestOriginOfAnUndumpableProcess(t *testing.T) {
 	if os.Getuid() == 0 {
