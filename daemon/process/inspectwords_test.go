@@ -176,6 +176,46 @@ func TestInspectComparesOnlyWhatItCan(t *testing.T) {
 	}
 }
 
+// The number that the scan has met may be another process's by now.
+func TestInspectDoesNotTakeTheNextOfANumber(t *testing.T) {
+	s, err := readStat(unix.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := met{pid: unix.Getpid(), stat: s}
+	if _, ok := m.detail(new(gaps)); !ok {
+		t.Error("not found")
+	}
+	m.stat.started--
+	if d, ok := m.detail(new(gaps)); ok {
+		t.Errorf("took %+v", d)
+	}
+}
+
+// Being out of descriptors does not make a process go away.
+func TestInspectSaysThatItIsOutOfDescriptors(t *testing.T) {
+	s, err := readStat(unix.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var limit unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &limit); err != nil {
+		t.Fatal(err)
+	}
+	none := unix.Rlimit{Cur: 0, Max: limit.Max}
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &none, nil); err != nil {
+		t.Fatal(err)
+	}
+	g := new(gaps)
+	d, ok := met{pid: unix.Getpid(), stat: s}.detail(g)
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &limit, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !ok || d.Name != s.name || len(g.list) != 1 || g.list[0].why != unix.EMFILE {
+		t.Errorf("got %+v, %v, %+v", d, ok, g.list)
+	}
+}
+
 // ticksOf is the inverse of sinceBoot.
 func ticksOf(at time.Time) int64 {
 	var up unix.Timespec

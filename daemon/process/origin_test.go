@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -127,7 +128,14 @@ func TestOriginOfDescendants(t *testing.T) {
 // A command that lowers its own number and that of its child.
 func TestOriginOfARogue(t *testing.T) {
 	o := startOwner(t, nicely)
-	s := startBash(t, o, "ulimit -x 1000000; (ulimit -x 999999; echo $BASHPID; exec sleep 300) & wait")
+	fifo := filepath.Join(t.TempDir(), "fifo") // until then main is on its way into the books
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startBash(t, o, "read <"+fifo+"; ulimit -x 1000000; (ulimit -x 999999; echo $BASHPID; exec sleep 300) & wait")
+	if err := os.WriteFile(fifo, []byte("\n"), 0); err != nil {
+		t.Fatal(err)
+	}
 	pid, _ := strconv.Atoi(s.waitLine())
 	wantDescendant(t, o, pid, s.Tree)
 	wantDescendant(t, o, s.PID(), s.Tree)
