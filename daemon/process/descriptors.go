@@ -58,6 +58,17 @@ func readLink(dir int, name, link []byte) (int, unix.Errno) {
 	return int(n), errno
 }
 
+// hasEnded says that no thread of a process runs any more, reaped or not: then
+// it holds no file. Of a zombie the folder fd is root's, and refused to others.
+func (o *Owner) hasEnded(pid int) bool {
+	pidfd, err := o.kernel.pidfdOpen(pid)
+	if err != nil {
+		return unfenced(err) == foundNobody
+	}
+	defer unix.Close(pidfd)
+	return dead(pidfd)
+}
+
 const (
 	spawnLooks = 100 // at a process that is still to execute its program
 	spawnPause = 200 * time.Microsecond

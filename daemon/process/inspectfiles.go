@@ -123,7 +123,7 @@ func (p *pipeScan) visit(pid int) ([]hold, error) {
 	if (len(holds) > 0 || denied(err)) && p.o.awaitSpawn(pid) {
 		holds, err = p.read(pid)
 	}
-	if err == unix.ENOENT || err == unix.ESRCH {
+	if err == unix.ENOENT || err == unix.ESRCH || denied(err) && p.o.hasEnded(pid) {
 		err = nil
 	}
 	return holds, err

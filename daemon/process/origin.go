@@ -203,7 +203,7 @@ func (s *socketScan) visit(e entry) (goOn bool) {
 		return false
 	case err == nil || err == unix.ENOENT || err == unix.ESRCH:
 	case !s.hidden: // being out of descriptors says no more than not being allowed to
-		s.hidden = s.o.Origin(e.pid).Descendant
+		s.hidden = s.o.Origin(e.pid).Descendant && !s.o.hasEnded(e.pid)
 	}
 	return true
 }
