@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -70,12 +69,18 @@ func answer(w http.ResponseWriter, r *http.Request, status int, v any, text func
 	writeJSON(w, status, v)
 }
 
+// writeJSON answers with v, which is the API's own and can always be written. The
+// type is application/json unless the caller has set another one.
 func writeJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
+	text, err := encode(v, "  ")
+	if err != nil {
+		panic(err) // a mistake of ours: better told than half an answer
+	}
+	if w.Header().Get("Content-Type") == "" {
+		w.Header().Set("Content-Type", "application/json")
+	}
 	w.WriteHeader(status)
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(v) // who is gone needs no answer
+	_, _ = w.Write(text) // who is gone needs no answer
 }
 
 // when is a time in JSON: RFC 3339 in UTC, or null.

@@ -1,9 +1,6 @@
 package admin
 
-import (
-	"encoding/json"
-	"net/http"
-)
+import "net/http"
 
 // problem is an error as RFC 9457 wants it, with two fields of ours: whom it is
 // about, and the way out.
@@ -71,8 +68,5 @@ func refuse(w http.ResponseWriter, r *http.Request, no refusal) {
 		p.ReqID = &no.reqID
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(no.kind.status)
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(true)
-	_ = encoder.Encode(p) // who is gone needs no answer
+	writeJSON(w, no.kind.status, p)
 }
