@@ -8,35 +8,97 @@ import (
 )
 
 var (
-	// before is what stands in front of the word that says what a command does: a
-	// change of folder and assignments, as in "cd x && env A=1 B=2 make".
-	before = regexp.MustCompile(`^\s*(?:cd\s+[^;&|]*(?:&&|;)\s*|env\s+|exec\s+|[A-Za-z_]\w*=(?:'[^']*'|"[^"]*"|[^\s;&|'"]*)\s+)`)
 	// plainName is a program's name that can be shown to anybody.
 	plainName = regexp.MustCompile(`^[A-Za-z0-9._+-]{1,32}$`)
+	// assignment stands before a command: A=1 make.
+	assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\+?=`)
 )
 
-// commandName is the first word of a command that names a program, without its
-// folder, or "other": it is shown to everybody, so it must not be able to hold
-// anything but a name.
+// commandName is the program that a command begins with, without its folder, or
+// "other". A leading "cd x &&", "env", "exec" and assignments are stepped over.
+// It is shown to everybody, so what cannot be told from an argument, which may be
+// a secret, is "other".
 func commandName(command string) string {
 	const looked = 1 << 10
-	text := command[:min(len(command), looked)]
-	for range 16 {
-		skip := before.FindStringIndex(text)
-		if skip == nil {
-			break
+	rest := command[:min(len(command), looked)]
+	for {
+		rest = strings.TrimLeft(rest, " \t\n")
+		if comment, after, _ := strings.Cut(rest, "\n"); strings.HasPrefix(comment, "#") {
+			rest = after
+			continue
 		}
-		text = text[skip[1]:]
+		var word string
+		var end byte
+		if word, end, rest = nextWord(rest); end == unclear {
+			return "other"
+		}
+		switch name := path.Base(word); {
+		case assignment.MatchString(word), word == "exec", word == "env":
+			if end == 0 || end == '|' { // it was all there is
+				return "other"
+			}
+		case word == "cd":
+			for end == ' ' {
+				_, end, rest = nextWord(rest)
+			}
+			if end != '&' && end != ';' {
+				return "cd"
+			}
+		case plainName.MatchString(name) && word != "" && !strings.HasPrefix(word, "-"):
+			return name
+		default:
+			return "other"
+		}
 	}
-	end := strings.IndexAny(strings.TrimSpace(text), " \t\n;&|()<>")
-	word := strings.TrimSpace(text)
-	if end >= 0 {
-		word = word[:end]
+}
+
+// unclear is the end of a word that only a shell could find.
+const unclear = '?'
+
+// nextWord cuts the first word off a command. end is what came after it: ' ' for
+// more words of the same command, '&' for && or a background command, ';' also
+// for a new line, '|' for a pipe, 0 for nothing. Quotes are kept, as they make a
+// word no plain name.
+func nextWord(command string) (word string, end byte, rest string) {
+	command = strings.TrimLeft(command, " \t")
+	var quote byte
+	for i := 0; i < len(command); i++ {
+		c := command[i]
+		switch {
+		case c == '`', c == '$' && strings.HasPrefix(command[i+1:], "("), c == '\\':
+			return "", unclear, ""
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'', c == '"':
+			quote = c
+		case c == ' ', c == '\t':
+			rest = strings.TrimLeft(command[i:], " \t")
+			if rest == "" || strings.ContainsRune("&;|\n", rune(rest[0])) {
+				return command[:i], endOf(rest), strings.TrimLeft(rest, "&;|\n")
+			}
+			return command[:i], ' ', rest
+		case strings.IndexByte("&;|\n", c) >= 0:
+			return command[:i], endOf(command[i:]), strings.TrimLeft(command[i:], "&;|\n")
+		case strings.IndexByte("<>(){}#", c) >= 0:
+			return "", unclear, ""
+		}
 	}
-	if name := path.Base(word); word != "" && plainName.MatchString(name) {
-		return name
+	if quote != 0 {
+		return "", unclear, ""
 	}
-	return "other"
+	return command, 0, ""
+}
+
+func endOf(rest string) byte {
+	switch {
+	case rest == "":
+		return 0
+	case rest[0] == '\n':
+		return ';'
+	}
+	return rest[0]
 }
 
 // ascii is untrusted text for JSON, text and sentences alike: as it is when it is
@@ -65,7 +127,7 @@ func quoted(s string, most int) string {
 	}
 	q = q[:most-4]
 	// A cut must not fall into an escape.
-	if at := strings.LastIndexByte(q, '\\'); at > len(q)-10 {
+	if at := strings.LastIndexByte(q, '\\'); at > 0 && at > len(q)-10 {
 		q = q[:at]
 	}
 	return q + `..."`

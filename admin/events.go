@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -175,7 +174,7 @@ func (st *stream) news() error {
 func (st *stream) snapshot() error {
 	now := time.Now()
 	st.seq = st.s.feed.Seq() // before it is taken: rather twice than never
-	data := snapshotData{Status: st.s.status(now), Inflight: []inflightView{}, Connection: st.s.connections(now, 1)}
+	data := snapshotData{Status: st.s.status(now, st.who), Inflight: []inflightView{}, Connection: st.s.connections(now, 1)}
 	clear(st.sent)
 	for _, x := range st.s.worker.Inflight() {
 		data.Inflight = append(data.Inflight, st.s.inflight(x, now, st.who))
@@ -247,14 +246,14 @@ func (st *stream) write(seq uint64, at time.Time, name string, data any) error {
 		return nil
 	}
 	_ = st.ctl.SetWriteDeadline(time.Now().Add(streamWrite)) // an old one would end it
-	line, err := json.Marshal(eventView{Seq: seq, At: when(at), Type: name, Data: data})
+	line, err := encode(eventView{Seq: seq, At: when(at), Type: name, Data: data}, "")
 	if err != nil {
 		return err
 	}
 	if st.sse {
-		_, err = fmt.Fprintf(st.out, "id: %d\nevent: %s\ndata: %s\n\n", seq, name, line)
+		_, err = fmt.Fprintf(st.out, "id: %d\nevent: %s\ndata: %s\n", seq, name, line)
 	} else {
-		_, err = st.out.Write(append(line, '\n'))
+		_, err = st.out.Write(line)
 	}
 	return err
 }

@@ -70,7 +70,7 @@ func (s *Server) listInflight(w http.ResponseWriter, r *http.Request) {
 		}
 		list.Execs = append(list.Execs, v)
 	}
-	answer(w, r, http.StatusOK, list, func(t *table) { list.text(t, status, len(all)) })
+	answer(w, r, http.StatusOK, list, func(t *table) { list.text(t, s.slotsLine(status, who), len(all)) })
 }
 
 // mostListed is more than there can be in flight: slots, queue and heirs.
@@ -96,8 +96,8 @@ func sortInflight(list []observe.Inflight, by string, now time.Time) {
 	})
 }
 
-func (l inflightList) text(t *table, status observe.Status, all int) {
-	t.line("%s", slotsLine(status))
+func (l inflightList) text(t *table, slots string, all int) {
+	t.line("%s", slots)
 	switch {
 	case all == 0:
 		t.line("nothing is in flight")
@@ -136,13 +136,15 @@ func (v execView) commandText(most int) string {
 }
 
 // slotsLine is the worker in one line, above every list of execs.
-func slotsLine(s observe.Status) string {
-	line := fmt.Sprintf("running %d of %d, queued %d of %d, relay %s", s.Running, s.CapacityMax, s.Queued, s.QueueCap, relayState(s))
+func (s *Server) slotsLine(v observe.Status, who class) string {
+	line := fmt.Sprintf("running %d of %d, queued %d of %d, relay %s", v.Running, v.CapacityMax, v.Queued, v.QueueCap, relayState(v))
 	switch {
-	case s.Draining:
+	case v.Draining:
 		line += ", the worker is stopping"
-	case s.Closed:
-		line += ", new execs are refused: " + quoted(s.ClosedReason, 60)
+	case v.Closed && who == operator:
+		line += ", new execs are refused: " + quoted(s.reason(v.ClosedReason, who), 60)
+	case v.Closed:
+		line += ", new execs are refused"
 	}
 	return line
 }
@@ -152,6 +154,8 @@ func relayState(s observe.Status) string {
 	switch {
 	case s.Attached:
 		return "attached"
+	case s.Draining && s.Session == 0:
+		return "stopping" // it will not dial again
 	case !s.NextAttempt.IsZero():
 		return "waiting"
 	}
@@ -200,7 +204,8 @@ func (s *Server) listCache(w http.ResponseWriter, r *http.Request) {
 	head, d := s.head(now), s.worker.Dedup()
 	list := cacheList{
 		head: head, Capacity: d.Capacity, Len: len(d.Entries), Hits: d.Hits, Reruns: d.Collisions, Refused: d.Conflicts,
-		Evictions: d.Evictions, Misses: s.worker.Status().Totals.Execs, Entries: []cacheView{},
+		Evictions: d.Evictions, Misses: max(0, s.worker.Status().Totals.Execs-d.Collisions), // what ran and was no collision
+		Entries: []cacheView{},
 	}
 	for _, e := range d.Entries {
 		if outcome != "" && string(e.Outcome) != outcome || len(list.Entries) == limit {

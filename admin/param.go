@@ -2,7 +2,9 @@ package admin
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +21,13 @@ type params struct {
 	no    *refusal
 }
 
-// paramsOf refuses, with done, every parameter that was not asked for.
-func paramsOf(r *http.Request) *params { return &params{r: r, known: []string{"format"}} }
+// paramsOf refuses, with done, every parameter that was not asked for. The
+// format is formatOf's to read.
+func paramsOf(r *http.Request) *params {
+	p := &params{r: r}
+	p.one("format")
+	return p
+}
 
 func (p *params) fail(name, detail, hint string) {
 	if p.no == nil {
@@ -87,7 +94,7 @@ func (p *params) millis(name string) time.Duration {
 		return 0
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || n < 0 || n > int64(100*365*24*time.Hour/time.Millisecond) {
+	if err != nil || n < 0 || n > int64(100*365*24*time.Hour/time.Millisecond) || strconv.FormatInt(n, 10) != value {
 		p.fail(name, fmt.Sprintf("%q is no number of milliseconds", value), "use a whole number such as 500")
 		return 0
 	}
@@ -111,9 +118,14 @@ func (p *params) time(name string, now time.Time) time.Time {
 	return t
 }
 
-// done says what was wrong, unknown parameters included.
+// done says what was wrong, unknown parameters included, and what was dropped
+// because it cannot be read.
 func (p *params) done() *refusal {
-	for name := range p.r.URL.Query() {
+	query, err := url.ParseQuery(p.r.URL.RawQuery)
+	if err != nil {
+		p.fail("query", err.Error(), "percent-encode what is not a letter or a digit")
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if !slices.Contains(p.known, name) {
 			p.fail(name, "there is no such parameter here", "use any of "+strings.Join(p.known, ", "))
 		}

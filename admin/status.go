@@ -13,34 +13,48 @@ import (
 
 // statusView is the answer to GET /status.
 type statusView struct {
-	APIVersion   string             `json:"api_version"`
-	Now          *string            `json:"now"`
-	Seq          uint64             `json:"seq"`
-	StartedAt    *string            `json:"started_at"`
-	UptimeMS     int64              `json:"uptime_ms"`
-	InstanceID   string             `json:"instance_id"`
-	BootID       *string            `json:"boot_id"`
-	SandboxID    string             `json:"sandbox_id"`
-	Version      string             `json:"version"`
-	GoVersion    string             `json:"go_version"`
-	PID          int                `json:"pid"`
-	Arch         string             `json:"arch"`
-	Trust        string             `json:"trust"`
-	Image        string             `json:"image"`
-	Capabilities []string           `json:"capabilities"`
-	Containment  string             `json:"containment"`
-	CapacityMax  int                `json:"capacity_max"`
-	Running      int                `json:"running"`
-	Queued       int                `json:"queued"`
-	QueueCap     int                `json:"queue_cap"`
-	Survivors    int                `json:"survivors"` // trees
-	Draining     bool               `json:"draining"`
-	Closed       bool               `json:"closed"`
-	ClosedReason *string            `json:"closed_reason"`
-	Connection   connectionView     `json:"connection"`
-	Totals       totalsView         `json:"totals"`
-	Admin        adminView          `json:"admin"`
-	Telemetry    map[string]*string `json:"telemetry"`
+	APIVersion   string         `json:"api_version"`
+	Now          *string        `json:"now"`
+	Seq          uint64         `json:"seq"`
+	StartedAt    *string        `json:"started_at"`
+	UptimeMS     int64          `json:"uptime_ms"`
+	InstanceID   string         `json:"instance_id"`
+	BootID       *string        `json:"boot_id"`
+	SandboxID    string         `json:"sandbox_id"`
+	Version      string         `json:"version"`
+	GoVersion    string         `json:"go_version"`
+	PID          int            `json:"pid"`
+	Arch         string         `json:"arch"`
+	Trust        string         `json:"trust"`
+	Image        string         `json:"image"`
+	Capabilities []string       `json:"capabilities"`
+	Containment  string         `json:"containment"`
+	CapacityMax  int            `json:"capacity_max"`
+	Running      int            `json:"running"`
+	Queued       int            `json:"queued"`
+	QueueCap     int            `json:"queue_cap"`
+	Survivors    int            `json:"survivors"` // trees
+	Draining     bool           `json:"draining"`
+	Closed       bool           `json:"closed"`
+	ClosedReason *string        `json:"closed_reason"`
+	Connection   connectionView `json:"connection"`
+	Totals       totalsView     `json:"totals"`
+	Admin        adminView      `json:"admin"`
+	Telemetry    telemetryView  `json:"telemetry"`
+}
+
+// telemetryView is where spans and metrics are sent. No exporter exists yet, so
+// that is nowhere.
+type telemetryView struct {
+	Traces  exporterView `json:"traces"`
+	Metrics exporterView `json:"metrics"`
+}
+
+type exporterView struct {
+	Exporter  *string `json:"exporter"`
+	LastOKAt  *string `json:"last_ok_at"`
+	LastError *string `json:"last_error"`
+	Dropped   int64   `json:"dropped"`
 }
 
 type connectionView struct {
@@ -74,11 +88,11 @@ func (s *Server) showStatus(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, *no)
 		return
 	}
-	v := s.status(time.Now())
+	v := s.status(time.Now(), askerOf(r).class)
 	answer(w, r, http.StatusOK, v, v.text)
 }
 
-func (s *Server) status(now time.Time) statusView {
+func (s *Server) status(now time.Time, who class) statusView {
 	st := s.worker.Status()
 	v := statusView{
 		APIVersion: "v1", Now: when(now), Seq: s.feed.Seq(), StartedAt: when(st.StartedAt), UptimeMS: ms(now.Sub(st.StartedAt)),
@@ -89,11 +103,9 @@ func (s *Server) status(now time.Time) statusView {
 		Draining: st.Draining, Closed: st.Closed,
 		Totals: totals(st),
 		Admin:  adminView{Socket: s.Socket(), Addrs: append([]string{}, s.Addrs()...), Problems: append([]string{}, s.Problems()...), Denied: s.feed.Denied()},
-		// No exporter exists yet: nothing is sent anywhere.
-		Telemetry: map[string]*string{"traces": nil, "metrics": nil},
 	}
 	if st.Closed {
-		v.ClosedReason = some(s.options.Preview(st.ClosedReason))
+		v.ClosedReason = some(s.reason(st.ClosedReason, who))
 	}
 	v.Connection = connectionView{State: relayState(st), Epoch: st.Session}
 	sessions := s.worker.Sessions()
