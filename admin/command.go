@@ -121,7 +121,7 @@ func ascii(s string) string {
 // quoted is untrusted text in one column: ASCII, in quotes, at most so many
 // characters.
 func quoted(s string, most int) string {
-	q := strconv.QuoteToASCII(s)
+	q := strconv.QuoteToASCII(unpictured(s))
 	if len(q) <= most {
 		return q
 	}
@@ -135,6 +135,20 @@ func quoted(s string, most int) string {
 
 // printable is a sentence that may hold untrusted text, in ASCII and on one line.
 func printable(s string) string {
-	q := strconv.QuoteToASCII(s)
+	q := strconv.QuoteToASCII(unpictured(s))
 	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
+}
+
+// unpictured gives control characters their own numbers back, where they were
+// made visible as pictures before: quoted, \x1b says more than \u241b.
+func unpictured(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= '\u2400' && r < '\u2420':
+			return r - '\u2400'
+		case r == '\u2421':
+			return 0x7f
+		}
+		return r
+	}, s)
 }

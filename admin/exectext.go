@@ -1,9 +1,12 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"execworker/daemon/observe"
 )
 
 // text is an exec in flight for eyes: the reason first, then what it rests on.
@@ -18,7 +21,7 @@ func (d inflightDetail) text(t *table) {
 	}
 	t.row("etag", d.Etag)
 	t.line("")
-	t.row("AFTER", "STEP", "")
+	t.row("AFTER", "STEP", "WHAT")
 	for _, step := range d.Timeline {
 		var attrs []string
 		for key, value := range step.Attrs {
@@ -38,21 +41,7 @@ func (d inflightDetail) text(t *table) {
 	if d.More > 0 {
 		t.line("and %d processes more", d.More)
 	}
-	if len(d.Pipes) > 0 {
-		t.line("")
-		t.row("STREAM", "HELD BY", "FD", "CAN", "COMMAND")
-		for _, h := range d.Pipes {
-			can := "read"
-			if h.Writes {
-				can = "write"
-			}
-			holder := fmt.Sprintf("pid %d", h.Process.PID)
-			if !h.Member {
-				holder += " (of no exec, or another one)"
-			}
-			t.row(h.Stream, holder, h.FD, can, commandOr(h.Command, h.Process.Comm))
-		}
-	}
+	d.holders(t)
 	for _, line := range d.Unreadable {
 		t.line("unreadable: %s", printable(line))
 	}
@@ -60,9 +49,34 @@ func (d inflightDetail) text(t *table) {
 	t.line("stop it: curl -X POST .../admin/inflight/%s/abort, or execworker abort %s", d.ReqID, d.ReqID)
 }
 
+// holders prints who keeps the output from ending. While main lives that is no
+// news of the exec's own processes.
+func (d inflightDetail) holders(t *table) {
+	first := true
+	for _, h := range d.Pipes {
+		if d.State == string(observe.StateRunning) && h.Member {
+			continue
+		}
+		if first {
+			t.line("")
+			t.row("STREAM", "HELD BY", "FD", "CAN", "OF THIS EXEC", "COMMAND")
+			first = false
+		}
+		can, member := "read", "no"
+		if h.Writes {
+			can = "write"
+		}
+		if h.Member {
+			member = "yes"
+		}
+		t.row(h.Stream, fmt.Sprintf("pid %d", h.Process.PID), h.FD, can, member, commandOr(h.Command, h.Process.Comm))
+	}
+}
+
 // processTree prints processes below their parents.
 func processTree(t *table, all []processDetailView, windowMS int64) {
 	t.row("PID", "STATE", "CPU", "RSS", "THREADS", "COMMAND", "WAITS")
+	all = slices.SortedFunc(slices.Values(all), func(a, b processDetailView) int { return cmp.Compare(a.PID, b.PID) })
 	listed := make(map[int]bool, len(all))
 	for _, p := range all {
 		listed[p.PID] = true

@@ -73,8 +73,12 @@ func (s *Server) showSurvivors(w http.ResponseWriter, r *http.Request) {
 			for _, line := range x.Evidence {
 				t.line("  %s", line)
 			}
-			if x.Tail == nil {
+			switch {
+			case x.Tail == nil:
 				t.line("its last output is shown to operators only")
+				continue
+			case x.TailBytes == 0:
+				t.line("it has written nothing since")
 				continue
 			}
 			t.line("last output of req_id %s, %d bytes, %d before those:", x.ReqID, x.TailBytes, x.TailCut)

@@ -166,9 +166,9 @@ func in(p observe.ProcessDetail) string {
 		}
 	}
 	if len(where) == 0 {
-		return ", where cannot be read here"
+		return " (where cannot be read here)"
 	}
-	return " in " + strings.Join(where, ", ")
+	return " (" + strings.Join(where, ", ") + ")"
 }
 
 // stateOf is a state letter with its meaning.

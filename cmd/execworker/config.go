@@ -129,18 +129,18 @@ func isLoopback(addr string) bool {
 }
 
 // logger writes to stderr without ever waiting for it. flush passes on what is
-// left, for at most flushTime.
-func (s logSettings) logger(stderr io.Writer) (log *slog.Logger, flush func(), err error) {
-	var level slog.Level
+// left, for at most flushTime. level can be changed while it is in use.
+func (s logSettings) logger(stderr io.Writer) (log *slog.Logger, level *slog.LevelVar, flush func(), err error) {
+	level = new(slog.LevelVar)
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
-		return nil, nil, fmt.Errorf("LOG_LEVEL: %w", err)
+		return nil, nil, nil, fmt.Errorf("LOG_LEVEL: %w", err)
 	}
 	lines := telemetry.NewLineWriter(stderr)
 	flush = func() { flushWithin(lines) }
 	log, err = telemetry.NewLogger(lines, s.LogFormat, level)
 	if err != nil {
 		flush()
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return log, flush, nil
+	return log, level, flush, nil
 }

@@ -14,6 +14,8 @@
 //	exec.go      one command through a relay
 //	output.go    its output to our own streams
 //	demo*.go     the tour
+//	admin*.go    the admin API of a worker: settings, wiring
+//	client*.go   the commands that ask it
 package main
 
 import (
@@ -25,6 +27,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"execworker/admin"
 	"execworker/telemetry"
 )
 
@@ -44,6 +47,8 @@ type program struct {
 	stdin   io.Reader
 	stdout  io.Writer
 	stderr  io.Writer
+
+	settings []admin.Flag // of the chosen command
 }
 
 // commands is the command line. Each command has a Run method in its own file.
@@ -52,6 +57,15 @@ type commands struct {
 	Relay relayCommand `cmd:"" help:"Serve a relay for development on this machine."`
 	Exec  execCommand  `cmd:"" help:"Run one command on a sandbox, through a relay."`
 	Demo  demoCommand  `cmd:"" help:"Start a relay and a worker, and show what they do."`
+
+	Inflight    inflightCommand    `cmd:"" help:"List what is in flight, and why."`
+	Why         whyCommand         `cmd:"" help:"Say why one exec is stuck, or how it ended."`
+	Abort       abortCommand       `cmd:"" help:"Stop an exec, or what it left running."`
+	Execs       execsCommand       `cmd:"" help:"List the receipts of the last execs that ended."`
+	Survivors   survivorsCommand   `cmd:"" help:"List what commands left running."`
+	Connections connectionsCommand `cmd:"" help:"List attempts and sessions with the relay."`
+	Status      statusCommand      `cmd:"" help:"Show the worker as a whole."`
+	Health      healthCommand      `cmd:"" help:"Say whether the worker is ready: exit code 0 or 1."`
 
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }
@@ -79,6 +93,7 @@ func (p *program) run(args []string) int {
 	case chosen == nil: // it was --help or --version
 		return exitOK
 	}
+	p.settings = settingsInUse(chosen)
 	return p.fail(chosen.Run(p))
 }
 

@@ -8,7 +8,6 @@ import (
 	"os"
 
 	"execworker/daemon"
-	"execworker/telemetry"
 )
 
 // serveCommand is the daemon.
@@ -17,6 +16,7 @@ type serveCommand struct {
 	tokenSettings   `group:"The relay:"`
 	sandboxSettings `group:"The worker:"`
 	workerSettings  `group:"The worker:"`
+	adminSettings   `group:"The admin API:"`
 	logSettings     `group:"The log, on stderr:"`
 }
 
@@ -26,17 +26,16 @@ func (c *serveCommand) Run(p *program) error {
 		return err
 	}
 	config := c.config(os.Environ())
-	log, flush, err := c.logger(p.stderr)
+	log, level, flush, err := c.logger(p.stderr)
 	if err != nil {
 		return usage(err)
 	}
 	defer flush()
-	config.Observer = telemetry.NewLogObserver(log)
 
 	log.Info("worker started", "version", version(), "pid", os.Getpid(), "sandbox_id", c.SandboxID,
 		"relay", c.RelayAddr, "tls", bool(c.RelayTLS), "slots", c.WorkerMaxConcurrent)
 	c.warn(log)
-	err = serve(p.signals, config)
+	err = c.serve(p, config, log, level)
 	if err != nil && !errors.Is(err, errSecondSignal) {
 		log.Error("worker stopped", "error", err)
 		return &exitError{code: exitFailed}
@@ -49,18 +48,39 @@ func (c *serveCommand) Run(p *program) error {
 	return nil
 }
 
-// serve runs a daemon. The first signal drains it and the second one ends it.
-func serve(s *signals, config daemon.Config) error {
+// serve runs a daemon and its admin API, which answers until the daemon has
+// stopped.
+func (c *serveCommand) serve(p *program, config daemon.Config, log *slog.Logger, level *slog.LevelVar) (err error) {
+	api, err := newAdmin()
+	if err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	observers := api.observers(log)
+	config.Observer = observers
 	d, err := daemon.New(config)
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
+	options := c.options(log, level, p.settings)
+	options.Observer = observers
+	if err := api.serve(d, options, c.sockets(), c.addrs()); err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	err = run(p.signals, d)
+	if closed := api.close(); closed != nil {
+		log.Warn("admin API not closed cleanly", "error", closed)
+	}
+	return err
+}
+
+// run runs a daemon. The first signal drains it and the second one ends it.
+func run(s *signals, d *daemon.Daemon) error {
 	drained := make(chan struct{})
 	stop := context.AfterFunc(s.first, func() {
 		defer close(drained)
 		d.Drain()
 	})
-	err = d.Run(s.second)
+	err := d.Run(s.second)
 	if !stop() {
 		<-drained
 	}
@@ -73,6 +93,7 @@ func (c *serveCommand) validate() error {
 		c.tokenSettings.problem(),
 		c.sandboxSettings.problem(),
 		c.workerSettings.problem(),
+		c.adminSettings.problem(),
 		c.logSettings.problem(),
 		notUTF8(*c),
 	))

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"execworker/admin"
+	"execworker/daemon"
+	"execworker/daemon/observe"
+	"execworker/telemetry"
+)
+
+// adminCloseTime is what the last answers of the admin API get.
+const adminCloseTime = 2 * time.Second
+
+// adminServer is the admin API of one worker, wired up. It is the last to stop,
+// so that it can say what the worker is waiting for.
+type adminServer struct {
+	feed    *admin.Feed
+	metrics *telemetry.Metrics
+	server  *admin.Server
+	served  chan error
+}
+
+// newAdmin makes the parts that observe. They are told of everything, so they
+// must be there before the daemon is.
+func newAdmin() (*adminServer, error) {
+	metrics, err := telemetry.NewMetrics(version())
+	if err != nil {
+		return nil, err
+	}
+	return &adminServer{feed: admin.NewFeed(), metrics: metrics, served: make(chan error, 1)}, nil
+}
+
+// observers are these parts and the log.
+func (a *adminServer) observers(log *slog.Logger) observe.Observers {
+	return observe.Observers{telemetry.NewLogObserver(log), a.metrics, a.feed}
+}
+
+// serve listens, or says why it cannot, and serves until close. The first of
+// sockets that can be made is taken.
+func (a *adminServer) serve(d *daemon.Daemon, options admin.Options, sockets []string, addrs []string) error {
+	a.metrics.Ask(d)
+	options.Worker, options.Processes, options.Feed = d, d, a.feed
+	options.Metrics = a.metrics.Handler()
+	options.Preview = telemetry.Preview
+	options.Version = version()
+	options.InstanceID = strings.ToLower(rand.Text())
+	if id, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
+		options.BootID = strings.TrimSpace(string(id))
+	}
+	a.server = admin.New(options)
+	for i, socket := range sockets {
+		err := a.server.Listen(socket, addrs)
+		if err == nil {
+			break
+		}
+		if last := i == len(sockets)-1; last || !cannotBeMade(err) {
+			return fmt.Errorf("admin API: %w", err)
+		}
+	}
+	options.Log.Info("admin API serves", "socket", a.server.Socket(), "addrs", strings.Join(a.server.Addrs(), " "))
+	go func() { a.served <- a.server.Serve() }()
+	return nil
+}
+
+// close is called when the worker has stopped, or never started.
+func (a *adminServer) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), adminCloseTime)
+	defer cancel()
+	err := a.server.Close(ctx)
+	return errors.Join(err, <-a.served, a.metrics.Close(ctx))
+}
+
+// cannotBeMade says that a socket cannot be where we tried, for want of
+// permission or of the place itself; another worker's socket is no such reason.
+func cannotBeMade(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EROFS)
+}
+
+// sockets are the places of the admin socket, best first: the worker takes the
+// first that it can make, and a client the first where somebody serves.
+func (s socketSettings) sockets() []string {
+	if s.AdminSocket != "" {
+		return []string{s.AdminSocket}
+	}
+	const name = "execworker/admin.sock"
+	all := []string{filepath.Join("/run", name)}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		all = append(all, filepath.Join(dir, name))
+	}
+	return append(all, filepath.Join(os.TempDir(), "execworker-"+strconv.Itoa(os.Geteuid()), "admin.sock"))
+}
+
+// options are what the settings say of the API.
+func (s adminSettings) options(log *slog.Logger, level *slog.LevelVar, flags []admin.Flag) admin.Options {
+	return admin.Options{
+		Token: s.AdminToken, Hosts: s.AdminHosts, Debug: bool(s.AdminDebug), Log: log, Level: level, Flags: flags,
+	}
+}
