@@ -228,6 +228,8 @@ func TestInspectDoesNotWaitLongerThanItMay(t *testing.T) {
 
 func TestInspectWithoutTimeSaysSo(t *testing.T) {
 	o := startOwner(t, nicely)
+	// The clock is looked at every 16 processes, and there may be fewer here.
+	startBash(t, o, "for ((i = 0; i < 32; i++)); do sleep 300 & done; echo; wait").waitLine()
 	s := startBash(t, o, "echo; exec sleep 300")
 	s.waitLine()
 	q := question{subjects: []Subject{{s.Tree, s.pipes()}}, files: true}
@@ -240,7 +242,7 @@ func TestInspectWithoutTimeSaysSo(t *testing.T) {
 		want  string
 		found int
 	}{
-		{"for the table", t.Context(), time.Now().Add(-time.Second), "the process table: there was no time", 0},
+		{"for the table", t.Context(), time.Now().Add(-time.Second), "the process table: there was no time", -1},
 		{"for the details", over, time.Now().Add(time.Minute), fmt.Sprintf("the details of pid %d: there was no time", s.PID()), 1},
 		{"for the files", over, time.Now().Add(time.Minute), fmt.Sprintf("the open files of pid %d: there was no time", s.PID()), 1},
 	}
@@ -248,7 +250,7 @@ func TestInspectWithoutTimeSaysSo(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			a := o.examine(test.ctx, q, test.until)
 			i := a.found[s.Tree]
-			if !a.cut || len(i.Processes) != test.found || !slices.Contains(i.Unreadable, test.want) {
+			if !a.cut || test.found >= 0 && len(i.Processes) != test.found || !slices.Contains(i.Unreadable, test.want) {
 				t.Errorf("want %q: %+v", test.want, i)
 			}
 		})

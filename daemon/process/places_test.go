@@ -129,5 +129,5 @@ func TestPlacePID1(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("a PID namespace wants CAP_SYS_ADMIN")
 	}
-	runTests(t, "^Test(Tree|Rogue|Foreign|Fence|Proof|InPID1)", &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}, envMountProc+"=1")
+	runTests(t, "^Test(Tree|Rogue|Foreign|Fence|Proof|Inspect|Origin|Holders|InPID1)", &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}, envMountProc+"=1")
 }
