@@ -3,12 +3,14 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log"
 	"log/slog"
 	"net"
 	"net/netip"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // CheckAddr refuses an address that the API may not listen on: all but loopback.
@@ -29,11 +31,12 @@ func CheckAddr(addr string) error {
 	return nil
 }
 
-// Listen binds the unix socket, unless its path is empty, and the first of addrs
-// that can be bound. What cannot be bound of addrs is logged and told by
-// Problems; that the socket cannot be is an error, as is an address that is not
-// loopback. After an error nothing is bound.
-func (s *Server) Listen(socket string, addrs []string) (err error) {
+// Listen binds the first of sockets that can be, and the first of addrs. What
+// cannot be bound is logged and told by Problems, for the worker's work is to run
+// commands. It is an error if sockets is a single one, which somebody has asked
+// for, and that cannot be bound, and if an address is not loopback. After an
+// error nothing is bound.
+func (s *Server) Listen(sockets, addrs []string) (err error) {
 	defer func() {
 		if err != nil {
 			for _, d := range s.doors {
@@ -48,12 +51,19 @@ func (s *Server) Listen(socket string, addrs []string) (err error) {
 			return fmt.Errorf("listen: %w", err)
 		}
 	}
-	if socket != "" {
+	for i, socket := range sockets {
 		l, err := s.socket.listen(socket)
-		if err != nil {
-			return fmt.Errorf("listen on %s: %w", socket, err)
+		if err == nil {
+			s.doors = append(s.doors, newDoor(l, "unix"))
+			break
 		}
-		s.doors = append(s.doors, newDoor(l, "unix"))
+		last := i == len(sockets)-1
+		switch {
+		case len(sockets) == 1:
+			return fmt.Errorf("listen on %s: %w", socket, err)
+		case last || !cannotBeMade(err):
+			s.problem("admin socket not bound", socket, err)
+		}
 	}
 	for _, addr := range addrs {
 		listeners, err := listenTCP(addr)
@@ -61,14 +71,25 @@ func (s *Server) Listen(socket string, addrs []string) (err error) {
 			for _, l := range listeners {
 				s.doors = append(s.doors, newDoor(l, "tcp"))
 			}
-			return nil
+			break
 		}
-		problem := fmt.Sprintf("%s could not be bound: %v", addr, rootOf(err))
-		s.problems = append(s.problems, problem)
-		s.options.Log.Warn("admin address not bound", slog.String("addr", addr), slog.String("error", rootOf(err).Error()),
-			slog.String("hint", "something else may serve there: do not send it a token"))
+		s.problem("admin address not bound", addr, rootOf(err))
 	}
 	return nil
+}
+
+// problem notes what could not be bound. Whatever serves there instead may be a
+// command that waits for a token.
+func (s *Server) problem(message, place string, err error) {
+	s.problems = append(s.problems, fmt.Sprintf("%s could not be bound: %v", place, err))
+	s.options.Log.Warn(message, slog.String("place", place), slog.String("error", err.Error()),
+		slog.String("hint", "something else may serve there: do not send it a token"))
+}
+
+// cannotBeMade says that a socket cannot be in a place for want of permission or
+// of the place itself, which is what the next place is for.
+func cannotBeMade(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EROFS)
 }
 
 // listenTCP binds one address; localhost is both of them, if there is the second.

@@ -31,6 +31,13 @@ func (f *socketFile) listen(path string) (net.Listener, error) {
 	if err := ownDirectory(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
+	// Two that start at once must not take each other's socket, which between
+	// bind and listen looks like one that nobody serves.
+	unlock, err := lockDirectory(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
@@ -93,6 +100,19 @@ func ownDirectory(dir string) error {
 		return fmt.Errorf("%s can be written to by others (%s): use a directory of mode 0700", dir, info.Mode().Perm())
 	}
 	return nil
+}
+
+// lockDirectory waits for whoever else is making a socket there.
+func lockDirectory(dir string) (unlock func(), err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return func() { f.Close() }, nil // which ends the lock too
 }
 
 // removeStale removes a socket of ours that nobody serves. Anything else in its

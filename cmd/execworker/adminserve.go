@@ -5,13 +5,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"execworker/admin"
@@ -47,8 +45,7 @@ func (a *adminServer) observers(log *slog.Logger) observe.Observers {
 	return observe.Observers{telemetry.NewLogObserver(log), a.metrics, a.feed}
 }
 
-// serve listens, or says why it cannot, and serves until close. The first of
-// sockets that can be made is taken.
+// serve listens, or says why it cannot, and serves until close.
 func (a *adminServer) serve(d *daemon.Daemon, options admin.Options, sockets []string, addrs []string) error {
 	a.metrics.Ask(d)
 	options.Worker, options.Processes, options.Feed = d, d, a.feed
@@ -60,14 +57,8 @@ func (a *adminServer) serve(d *daemon.Daemon, options admin.Options, sockets []s
 		options.BootID = strings.TrimSpace(string(id))
 	}
 	a.server = admin.New(options)
-	for i, socket := range sockets {
-		err := a.server.Listen(socket, addrs)
-		if err == nil {
-			break
-		}
-		if last := i == len(sockets)-1; last || !cannotBeMade(err) {
-			return fmt.Errorf("admin API: %w", err)
-		}
+	if err := a.server.Listen(sockets, addrs); err != nil {
+		return fmt.Errorf("admin API: %w", err)
 	}
 	options.Log.Info("admin API serves", "socket", a.server.Socket(), "addrs", strings.Join(a.server.Addrs(), " "))
 	go func() { a.served <- a.server.Serve() }()
@@ -80,12 +71,6 @@ func (a *adminServer) close() error {
 	defer cancel()
 	err := a.server.Close(ctx)
 	return errors.Join(err, <-a.served, a.metrics.Close(ctx))
-}
-
-// cannotBeMade says that a socket cannot be where we tried, for want of
-// permission or of the place itself; another worker's socket is no such reason.
-func cannotBeMade(err error) bool {
-	return errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EROFS)
 }
 
 // sockets are the places of the admin socket, best first: the worker takes the

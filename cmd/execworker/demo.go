@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"execworker/admin"
 	"execworker/daemon"
 	"execworker/daemon/devrelay"
 	sandboxv1 "execworker/proto/sandbox/v1"
@@ -73,17 +74,14 @@ func (c *demoCommand) Run(p *program) (err error) {
 		return fmt.Errorf("dial %s: %w", link.RelayAddr, err)
 	}
 	defer conn.Close()
-	config, err := demoConfig(link, token, dir, out)
-	if err != nil {
-		return err
-	}
-	stopWorker, err := startWorker(p.signals, config)
+	worker, err := startDemoWorker(p.signals, demoConfig(link, token, dir), out)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, stopWorker())
+		err = errors.Join(err, worker.stop())
 	}()
+	say("look inside: curl %s/admin/inflight", worker.url())
 
 	t := newTour(p, conn, relay, attached, dir, say)
 	if err := t.waitAttached(p.signals.first); err != nil {
@@ -98,17 +96,13 @@ func (c *demoCommand) Run(p *program) (err error) {
 	case c.Once:
 		return nil
 	}
-	printDriving(out, link.RelayAddr, token)
+	printDriving(out, link.RelayAddr, token, worker)
 	<-p.signals.first.Done()
 	return nil
 }
 
-// demoConfig is the worker of the tour. Its warnings are part of what is shown.
-func demoConfig(link linkSettings, token, dir string, out *telemetry.LineWriter) (daemon.Config, error) {
-	log, err := telemetry.NewLogger(out, telemetry.FormatText, slog.LevelWarn)
-	if err != nil {
-		return daemon.Config{}, err
-	}
+// demoConfig is the worker of the tour.
+func demoConfig(link linkSettings, token, dir string) daemon.Config {
 	return daemon.Config{
 		Relay:         daemon.Relay{Addr: link.RelayAddr, Token: func() (string, error) { return token, nil }},
 		SandboxID:     demoID,
@@ -118,23 +112,55 @@ func demoConfig(link linkSettings, token, dir string, out *telemetry.LineWriter)
 		Drain:         demoDrain,
 		Nice:          10,
 		Env:           childEnviron(os.Environ()),
-		Observer:      telemetry.NewLogObserver(log),
-	}, nil
+	}
 }
 
-// startWorker runs a daemon until stop is called, which drains it and says how
-// it ended. A second signal ends it at once.
-func startWorker(s *signals, config daemon.Config) (stop func() error, err error) {
-	d, err := daemon.New(config)
+// demoWorker is the worker of the tour with its admin API.
+type demoWorker struct {
+	d     *daemon.Daemon
+	api   *adminServer
+	ended chan error
+}
+
+// startDemoWorker runs a daemon until stop. A second signal ends it at once. Its
+// warnings are part of what is shown.
+func startDemoWorker(s *signals, config daemon.Config, out *telemetry.LineWriter) (*demoWorker, error) {
+	level := new(slog.LevelVar)
+	level.Set(slog.LevelWarn)
+	log, err := telemetry.NewLogger(out, telemetry.FormatText, level)
 	if err != nil {
+		return nil, err
+	}
+	w := &demoWorker{ended: make(chan error, 1)}
+	if w.api, err = newAdmin(); err != nil {
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- d.Run(s.second) }()
-	return func() error {
-		d.Drain()
-		return <-ended
-	}, nil
+	observers := w.api.observers(log)
+	config.Observer = observers
+	if w.d, err = daemon.New(config); err != nil {
+		return nil, fmt.Errorf("start worker: %w", err)
+	}
+	socket := filepath.Join(filepath.Dir(config.WorkspaceRoot), "admin.sock")
+	options := admin.Options{Observer: observers, Log: log, Level: level}
+	if err := w.api.serve(w.d, options, []string{socket}, []string{"127.0.0.1:0"}); err != nil {
+		return nil, fmt.Errorf("start worker: %w", err)
+	}
+	go func() { w.ended <- w.d.Run(s.second) }()
+	return w, nil
+}
+
+// url is where a browser or curl finds the worker.
+func (w *demoWorker) url() string {
+	for _, addr := range w.api.server.Addrs() {
+		return "http://" + addr
+	}
+	return "--unix-socket " + w.api.server.Socket() + " http://localhost"
+}
+
+// stop drains the worker and says how it ended.
+func (w *demoWorker) stop() error {
+	w.d.Drain()
+	return errors.Join(<-w.ended, w.api.close())
 }
 
 // demoPrinter prints the frames, and tells attached of each worker that comes.
@@ -154,7 +180,7 @@ func demoPrinter(out io.Writer, attached chan<- struct{}) func(devrelay.Event) {
 
 // printDriving says how to go on by hand. The token is for this run and this
 // machine only.
-func printDriving(out io.Writer, addr, token string) {
+func printDriving(out io.Writer, addr, token string, worker *demoWorker) {
 	self, err := os.Executable()
 	if err != nil {
 		self = "execworker"
@@ -164,12 +190,14 @@ The relay and the worker stay up until Ctrl-C. From another terminal:
 
   export RELAY_ADDR=%[1]s SANDBOX_ID=%[2]s RELAY_EXEC_TOKEN=%[3]s
   %[4]s exec -- 'echo hi; echo oops >&2; exit 7'; echo $?
-  %[4]s exec -- 'sleep 1000'        # and Ctrl-C
+  %[4]s exec -- 'sleep 1000' &      # and see why it does not end:
+  curl %[5]s/admin/inflight
+  %[4]s inflight --admin-socket %[6]s
   grpcurl -plaintext -H "authorization: Bearer $RELAY_EXEC_TOKEN" \
     -d '{"sandbox_id":"%[2]s","exec":{"req_id":1,"command":"echo hi","streaming":true}}' \
     %[1]s sandbox.v1.SandboxExec/Exec
 
-`, addr, demoID, token, telemetry.Visible(self))
+`, addr, demoID, token, telemetry.Visible(self), worker.url(), telemetry.Visible(worker.api.server.Socket()))
 }
 
 // newTour makes a tour of the worker that attaches to relay.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -83,7 +84,13 @@ func start(t *testing.T, variables []string, setup func(*exec.Cmd), args ...stri
 		t.Fatal(err)
 	}
 	s := &started{cmd: exec.Command(self, args...), stdout: newWatched(), stderr: newWatched(), code: make(chan int, 1)}
-	s.cmd.Env = append(childEnviron(os.Environ()), beMain+"=1", "WORKSPACE_ROOT="+t.TempDir())
+	socket, err := os.MkdirTemp("", "ew-") // short: a socket's path has 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(socket) })
+	s.cmd.Env = append(childEnviron(os.Environ()), beMain+"=1", "WORKSPACE_ROOT="+t.TempDir(),
+		"ADMIN_ADDR=127.0.0.1:0", "ADMIN_SOCKET="+filepath.Join(socket, "admin.sock"))
 	s.cmd.Env = append(s.cmd.Env, variables...)
 	s.cmd.Stdout, s.cmd.Stderr = s.stdout, s.stderr
 	if setup != nil {
