@@ -95,7 +95,7 @@ func sameToken(a, b string) bool {
 // peer classes the process at the other end.
 func (s *Server) peer(conn *connection) asker {
 	if conn.door.network == "unix" {
-		return s.socketPeer(conn)
+		return s.overSocket(conn)
 	}
 	inode, err := socketInode(conn.Conn.RemoteAddr(), conn.Conn.LocalAddr())
 	if err != nil || inode == 0 { // of another network namespace, or closed already
@@ -121,22 +121,23 @@ func (s *Server) peer(conn *connection) asker {
 	return worst
 }
 
-// socketPeer is about a connection over the unix socket: the kernel knows who
+// overSocket is about a connection over the unix socket: the kernel knows who
 // has made it.
-func (s *Server) socketPeer(conn *connection) asker {
-	pid, uid, alive, err := peerOf(conn.Conn)
-	if err != nil || pid <= 0 {
+func (s *Server) overSocket(conn *connection) asker {
+	peer, err := peerOf(conn.Conn)
+	defer peer.close()
+	if err != nil || peer.pid <= 0 {
 		return asker{class: unknown, why: "the kernel does not say who this is: it comes from another PID namespace"}
 	}
-	origin := s.options.Processes.Origin(pid)
-	if !origin.Found || !alive() || origin.Process.StartedAt.After(conn.at.Add(startSlack)) {
+	origin := s.options.Processes.Origin(peer.pid)
+	if !origin.Found || !peer.alive() || origin.Process.StartedAt.After(conn.at.Add(startSlack)) {
 		// What made it is gone, and its child may have it now.
-		return asker{class: descendant, why: "the process that made this connection, pid " + strconv.Itoa(pid) + ", has ended"}
+		return asker{class: descendant, why: "the process that made this connection, pid " + strconv.Itoa(peer.pid) + ", has ended"}
 	}
 	if origin.Descendant {
 		return asker{class: descendant, why: fromCommand(origin), origin: origin}
 	}
-	origin.UID = uid
+	origin.UID = peer.uid
 	return outsider(origin)
 }
 

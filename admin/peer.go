@@ -17,39 +17,48 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerOf asks the kernel who has made a connection over the unix socket
-// (SO_PEERCRED, unix(7)). alive says, later on, whether that process has lived
-// all the while, so that its number cannot have become another's; where there is
-// no SO_PEERPIDFD (Linux 6.5) it says yes, and the start time has to tell.
-func peerOf(c net.Conn) (pid, uid int, alive func() bool, err error) {
+// socketPeer is who has made a connection over the unix socket.
+type socketPeer struct {
+	pid, uid int
+	pidfd    int // -1 before Linux 6.5
+}
+
+// peerOf asks the kernel (SO_PEERCRED and SO_PEERPIDFD, unix(7)). The caller
+// closes what it gets.
+func peerOf(c net.Conn) (p socketPeer, err error) {
+	p.pidfd = -1
 	raw, ok := c.(syscall.Conn)
 	if !ok {
-		return 0, 0, nil, errors.New("no socket")
+		return p, errors.New("no socket")
 	}
 	conn, err := raw.SyscallConn()
 	if err != nil {
-		return 0, 0, nil, err
+		return p, err
 	}
 	var failed error
-	pidfd := -1
 	err = conn.Control(func(fd uintptr) {
 		var cred *unix.Ucred
 		if cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); failed != nil {
 			return
 		}
-		pid, uid = int(cred.Pid), int(cred.Uid)
-		pidfd, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEERPIDFD)
+		p.pid, p.uid = int(cred.Pid), int(cred.Uid)
+		if pidfd, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEERPIDFD); err == nil {
+			p.pidfd = pidfd
+		}
 	})
-	if err == nil {
-		err = failed
+	return p, errors.Join(err, failed)
+}
+
+// alive says that the process has lived until now, so that its number is its
+// own. Without a pidfd it says yes, and the start time has to tell.
+func (p socketPeer) alive() bool {
+	return p.pidfd < 0 || unix.PidfdSendSignal(p.pidfd, 0, nil, 0) != unix.ESRCH
+}
+
+func (p socketPeer) close() {
+	if p.pidfd >= 0 {
+		unix.Close(p.pidfd)
 	}
-	if err != nil || pidfd <= 0 {
-		return pid, uid, func() bool { return true }, err
-	}
-	return pid, uid, func() bool {
-		defer unix.Close(pidfd)
-		return unix.PidfdSendSignal(pidfd, 0, nil, 0) != unix.ESRCH
-	}, nil
 }
 
 // socketInode finds the inode of the socket at the other end of a connection on
