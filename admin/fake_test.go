@@ -213,3 +213,19 @@ func fakeReceipt(left observe.Process) observe.Receipt {
 		Survivors:   []observe.Process{left}, SurvivorsCut: true,
 	}
 }
+
+// askBody is ask with a body.
+func askBody(t *testing.T, s *Server, who class, method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	router := chi.NewRouter()
+	for _, each := range s.routes() {
+		router.Method(each.method, each.path, s.only(each.who, each.serve))
+	}
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	answer := httptest.NewRecorder()
+	router.ServeHTTP(answer, r.WithContext(withAsker(t.Context(), asker{class: who, why: "the test says so"})))
+	return answer
+}
