@@ -45,13 +45,10 @@ func askerOf(r *http.Request) asker {
 }
 
 // ask finds out who is behind a request. It is done anew for each one, because a
-// connection can be handed on; only the verdict that it is a descendant stays.
+// connection can be handed on. That of a descendant is closed with the answer.
 func (s *Server) ask(r *http.Request, conn *connection) (asker, *refusal) {
 	if conn == nil {
 		return askerOf(r), nil // a test may have said
-	}
-	if stuck := conn.denied.Load(); stuck != nil {
-		return *stuck, nil
 	}
 	if !conn.door.asks.Allow() {
 		return asker{}, &refusal{

@@ -64,7 +64,6 @@ type connection struct {
 	net.Conn
 	door   *door
 	at     time.Time // when it was accepted
-	denied atomic.Pointer[asker]
 	closed sync.Once
 }
 

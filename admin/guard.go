@@ -42,9 +42,6 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 		who, no := s.ask(r, conn)
 		if no == nil && who.class == descendant && !isProbe(r) {
 			s.denials.add(who.origin, r)
-			if conn != nil {
-				conn.denied.Store(&who)
-			}
 			w.Header().Set("Connection", "close")
 			no = &refusal{kind: fromInside, detail: who.why, hint: "the admin API is for the operator of the sandbox; this request was recorded"}
 		}

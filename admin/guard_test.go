@@ -296,7 +296,7 @@ func TestRefusedCommandIsReported(t *testing.T) {
 	}
 }
 
-// A verdict that it is a command stays with the connection; no other one does.
+// Each request is looked into, and a command's connection is closed.
 func TestVerdictIsOfTheRequest(t *testing.T) {
 	answers := []observe.Origin{ours, inside, ours}
 	processes := &fakeProcesses{}

@@ -252,12 +252,21 @@ func TestCrowdAtOneDoorLeavesTheOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	c.SetReadDeadline(time.Now().Add(headerTime / 2)) // later it would be closed for its silence
 	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("one too many is not closed: %v", err)
 	}
 	if code, text, _ := s.ask("unix", "GET", "/admin/status", ""); code != 200 {
 		t.Errorf("the socket: %d %s", code, text)
+	}
+}
+
+func TestDoorDoesNotFillUp(t *testing.T) {
+	s := serve(t, everybody(ours))
+	for range connectionsMost + 10 {
+		if code, text, _ := s.ask("tcp", "GET", "/livez", ""); code != 200 {
+			t.Fatalf("%d %s", code, text)
+		}
 	}
 }
 

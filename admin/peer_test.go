@@ -7,7 +7,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"execworker/daemon/observe"
 )
 
 // inodeOf is what /proc says of a socket of ours.
@@ -78,14 +82,16 @@ func TestSocketAtTheOtherEndIsFound(t *testing.T) {
 	}
 }
 
-func TestPeerOfTheSocketIsWhoConnected(t *testing.T) {
+// connectedChild is a process of its own that has connected over a unix socket,
+// and is gone after end; what it has made stays open.
+func connectedChild(t *testing.T) (pid int, c net.Conn, end func()) {
+	t.Helper()
 	path := filepath.Join(shortDir(t), "s")
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	// A process that connects, says so, and is gone when its stdin ends.
 	child := exec.Command(os.Args[0], "-test.run=^TestConnectForAnother$")
 	child.Env = append(os.Environ(), "EXECWORKER_TEST_CONNECT="+path)
 	stdin, err := child.StdinPipe()
@@ -95,23 +101,53 @@ func TestPeerOfTheSocketIsWhoConnected(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := l.Accept()
-	if err != nil {
+	if c, err = l.Accept(); err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(func() { c.Close() })
+	end = sync.OnceFunc(func() { stdin.Close(); child.Wait() })
+	t.Cleanup(end)
+	return child.Process.Pid, c, end
+}
+
+func TestPeerOfTheSocketIsWhoConnected(t *testing.T) {
+	pid, c, end := connectedChild(t)
 	peer, err := peerOf(c)
 	defer peer.close()
-	if err != nil || peer.pid != child.Process.Pid || peer.uid != os.Geteuid() {
-		t.Errorf("%+v, %v; want pid %d", peer, err, child.Process.Pid)
+	if err != nil || peer.pid != pid || peer.uid != os.Geteuid() {
+		t.Errorf("%+v, %v; want pid %d", peer, err, pid)
 	}
 	if !peer.alive() {
 		t.Error("it is said to be gone")
 	}
-	stdin.Close()
-	child.Wait()
+	end()
 	if peer.pidfd >= 0 && peer.alive() {
 		t.Error("it is said to live after its end")
+	}
+}
+
+// A number says nothing about who connected once it may be somebody else's.
+func TestNumberOfAPeerThatIsGoneCountsForNothing(t *testing.T) {
+	_, c, end := connectedChild(t)
+	origin := ours
+	s := serverOf(busyWorker(), func(o *Options) {
+		o.Processes = &fakeProcesses{origin: func(int) observe.Origin { return origin }}
+	})
+	conn := &connection{Conn: c, at: time.Now()}
+	if a := s.overSocket(conn); a.class != operator {
+		t.Errorf("while it lives: %s", a.class)
+	}
+	origin.Process.StartedAt = time.Now().Add(time.Second)
+	if a := s.overSocket(conn); a.class != descendant {
+		t.Errorf("one that was started later: %s", a.class)
+	}
+	origin = ours
+	end()
+	if peer, _ := peerOf(c); peer.pidfd < 0 {
+		t.Skip("the kernel has no SO_PEERPIDFD")
+	}
+	if a := s.overSocket(conn); a.class != descendant {
+		t.Errorf("after its end: %s", a.class)
 	}
 }
 

@@ -25,6 +25,7 @@ type bench struct {
 	worker  *worker
 	floor   *floor
 	starter *starter
+	workers int // started so far
 }
 
 func newBench(ctx context.Context, o options) (_ *bench, err error) {
@@ -108,16 +109,19 @@ type worker struct {
 	*session
 	cmd       *exec.Cmd
 	startedAt time.Time
-	pids      []int // its own processes, without those of its execs
+	pids      []int  // its own processes, without those of its execs
+	socket    string // of its admin API
 }
 
 // startWorker starts one and waits for its Hello.
 func (b *bench) startWorker(ctx context.Context, env ...string) (*worker, error) {
-	w := &worker{cmd: b.command(b.bin, "serve")}
+	b.workers++
+	dir := fmt.Sprintf("admin-%d", b.workers) // which the worker makes, for itself alone
+	w := &worker{cmd: b.command(b.bin, "serve"), socket: filepath.Join(b.dir, dir, "admin.sock")}
 	w.cmd.Env = append(w.cmd.Env,
 		"RELAY_ADDR="+b.relay.addr, "SANDBOX_ID=bench", "SANDBOX_TOKEN=bench", "LOG_FORMAT=json",
 		"WORKSPACE_ROOT="+filepath.Join(b.dir, "workspace"),
-		"ADMIN_ADDR=127.0.0.1:0", "ADMIN_SOCKET="+filepath.Join(b.dir, "admin.sock"))
+		"ADMIN_ADDR=127.0.0.1:0", "ADMIN_SOCKET="+w.socket)
 	w.cmd.Env = append(append(w.cmd.Env, env...), b.env...)
 	log, err := os.CreateTemp(b.dir, "worker-*.log")
 	if err != nil {

@@ -20,6 +20,7 @@ type row struct {
 // for a while, or start workers of their own, come last.
 var rows = []row{
 	{"true", trueRow},
+	{"watched", watchedRow},
 	{"bare", bareRow},
 	{"wire", wireRow},
 	{"rate", rateRow},
