@@ -261,7 +261,7 @@ func readBody(w http.ResponseWriter, r *http.Request, v any) *refusal {
 		return &refusal{kind: badBody, detail: detail, hint: "send a JSON object with the fields of /admin/openapi.json, or none"}
 	}
 	if err != nil {
-		return bad("the body could not be read: " + ascii(err.Error()))
+		return bad("the body could not be read: " + printable(err.Error()))
 	}
 	if len(text) == 0 {
 		return nil

@@ -175,7 +175,7 @@ func (s *Server) openAdmission(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := s.worker.OpenAdmission(); err != nil {
-		refuse(w, r, refusal{kind: stopping, detail: ascii(err.Error()), hint: "a worker that stops cannot be told to go on: start another one"})
+		refuse(w, r, refusal{kind: stopping, detail: printable(err.Error()), hint: "a worker that stops cannot be told to go on: start another one"})
 		return
 	}
 	v := drainAnswer{}

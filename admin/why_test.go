@@ -47,8 +47,8 @@ func TestRunningExecIsExplained(t *testing.T) {
 		kind string
 		says string
 	}{
-		{"sleeping itself", look(proc(10, 1, "sleep", "S", "clock_nanosleep", "hrtimer_nanosleep")), whySleeping, "main, pid 10 sleep, sleeps for a time"},
-		{"sleeping in a child", look(waitsForChild, proc(11, 10, "sleep", "S", "clock_nanosleep", "hrtimer_nanosleep")), whySleeping, "pid 11 sleep sleeps for a time it has chosen (clock_nanosleep, hrtimer_nanosleep), and main waits for it"},
+		{"sleeping itself", look(proc(10, 1, "sleep", "S", "clock_nanosleep", "hrtimer_nanosleep")), whySleeping, "main, pid 10 sleep, sleeps"},
+		{"sleeping in a child", look(waitsForChild, proc(11, 10, "sleep", "S", "clock_nanosleep", "hrtimer_nanosleep")), whySleeping, "pid 11 sleep sleeps (clock_nanosleep, hrtimer_nanosleep), and main waits for it"},
 		{"three deep", look(waitsForChild, proc(11, 10, "make", "S", "wait4", "do_wait"), proc(12, 11, "cc1", "R", "", "", used(97))), whyCPU, "pid 12 cc1 computes: it used 97 %"},
 		{"computing itself", look(proc(10, 1, "bash", "R", "", "", used(99))), whyCPU, "main, pid 10 bash, computes"},
 		{"ready for a CPU", look(proc(10, 1, "bash", "R", "", "")), whyCPU, "on a CPU or ready"},

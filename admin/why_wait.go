@@ -52,7 +52,7 @@ func waitIn(p observe.ProcessDetail) wait {
 	case of(childCalls) || p.Call == "" && inChannel(p, "do_wait"):
 		return wait{kind: whySleeping, rank: rankOther, phrase: "waits for a child" + where, forChild: true}
 	case of(timerCalls) || p.Call == "" && inChannel(p, "nanosleep"):
-		return wait{kind: whySleeping, rank: rankTimer, phrase: "sleeps for a time it has chosen" + where}
+		return wait{kind: whySleeping, rank: rankTimer, phrase: "sleeps" + where}
 	case of(lockCalls):
 		return wait{kind: whyLock, rank: rankLock, phrase: "waits for a file lock" + file(p)}
 	case p.Call == "connect":
