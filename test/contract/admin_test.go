@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -249,4 +250,49 @@ func TestClosedAdmission(t *testing.T) {
 		t.Fatalf("no drain: %d %s", got.code, got.body)
 	}
 	alive(t, s)
+}
+
+// Whoever is in another PID namespace has no process here, as behind a port
+// forward: he sees the lists, without commands, and needs the token for the rest.
+func TestPortForwardNeedsTheToken(t *testing.T) {
+	const token = "a-token-for-the-operator"
+	_, s, w := attach(t, relaytest.Env{"ADMIN_TOKEN": token}, relaytest.AsPID1())
+	s.Exec(t, 1, "echo begun; sleep 300", streaming)
+	s.WaitOutput(t, 1, "begun")
+	for name, a := range map[string]api{"socket": overSocket(w), "TCP": overTCP(t, w)} {
+		got := a.ask(t, "GET", "/admin/inflight?format=json", "")
+		if got.code != 200 || strings.Contains(got.body, `"command":`) || !strings.Contains(got.body, `"command_name": "echo"`) {
+			t.Errorf("%s: %d %s", name, got.code, got.body)
+		}
+		if got := a.ask(t, "POST", "/admin/inflight/1/abort", ""); got.code != 401 || !strings.Contains(got.body, "ADMIN_TOKEN") {
+			t.Errorf("%s: abort without the token: %d %s", name, got.code, got.body)
+		}
+		if got := a.ask(t, "GET", "/admin/inflight", "", "Authorization", "Bearer "+token); got.code != 200 || !strings.Contains(got.body, "sleep 300") {
+			t.Errorf("%s: with the token: %d %s", name, got.code, got.body)
+		}
+	}
+	if got := overTCP(t, w).ask(t, "POST", "/admin/inflight/1/abort?wait=20s", "", "Authorization", "Bearer "+token); got.code != 200 {
+		t.Errorf("abort with the token: %d %s", got.code, got.body)
+	}
+	s.WantEnd(t, 1, -1)
+}
+
+// A shell that was put into the sandbox from outside, as by kubectl exec, is an
+// operator's.
+func TestShellFromOutsideIsAnOperators(t *testing.T) {
+	_, s, w := attach(t, nil, relaytest.AsPID1())
+	s.Exec(t, 1, "echo begun; sleep 300", streaming)
+	s.WaitOutput(t, 1, "begun")
+	addr := strings.TrimPrefix(overTCP(t, w).base, "http://")
+	host, port, _ := net.SplitHostPort(addr)
+	script := "exec 3<>/dev/tcp/" + host + "/" + port + `; printf 'GET /admin/inflight HTTP/1.0\r\nHost: localhost\r\n\r\n' >&3; cat <&3`
+	out, err := exec.Command("nsenter", "-t", strconv.Itoa(w.DaemonPID(t)), "-p", "-m", "--", "bash", "-c", script).CombinedOutput()
+	if err != nil {
+		t.Skipf("no nsenter here: %v: %s", err, out)
+	}
+	if !strings.Contains(string(out), "sleep 300") {
+		t.Errorf("%s", out)
+	}
+	s.Abort(t, 1)
+	s.WantEnd(t, 1, -1)
 }
