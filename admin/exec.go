@@ -48,8 +48,9 @@ type processDetailView struct {
 	Syscall  *string `json:"syscall"` // null: in none, or unreadable
 	FD       *int    `json:"fd"`
 	File     *string `json:"file"`
-	Command  *string `json:"command"` // null: unreadable
-	Waits    string  `json:"waits"`   // the same in words
+	Command  *string `json:"command"`  // null: unreadable
+	LockPID  *int    `json:"lock_pid"` // who holds the file lock that it waits for; null: none, or not known
+	Waits    string  `json:"waits"`    // the same in words
 }
 
 // pipeView is a process that holds one of the exec's streams open.
@@ -161,6 +162,9 @@ func (s *Server) processDetails(look *observe.Inspection) []processDetailView {
 		}
 		if p.Command != "" {
 			v.Command = some(s.options.Preview(p.Command))
+		}
+		if p.LockHolder.PID > 0 {
+			v.LockPID = &p.LockHolder.PID
 		}
 		views = append(views, v)
 	}

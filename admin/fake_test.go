@@ -193,7 +193,7 @@ func busyWorker() *fakeWorker {
 			At: fixtureNow, Window: 100 * time.Millisecond, More: 2, Unreadable: []string{"the wait channel of pid 815 cannot be read"},
 			Processes: []observe.ProcessDetail{{
 				Process: left, Main: true, Group: 815, Session: 815, Threads: 3, RSSBytes: 5 << 20, CPU: time.Second, InWindow: time.Millisecond,
-				Command: "node server.js", Call: "read", FD: 0, File: "pipe:[812]",
+				Command: "node server.js", Call: "read", FD: 0, File: "pipe:[812]", LockHolder: left,
 			}},
 			Pipes: []observe.PipeHolder{{Process: left, Command: "node server.js", Stream: "stdout", FD: 1, Writes: true, Member: true, Session: 815}},
 		}},

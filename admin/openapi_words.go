@@ -73,6 +73,7 @@ var words = map[string]string{
 	"rss_bytes":                "Memory it has now.",
 	"cpu_ms":                   "Used so far, all threads together.",
 	"cpu_window_ms":            "Used in the window.",
+	"lock_pid":                 "Who holds the file lock that it waits for; null when it waits for none, or that is not known.",
 	"syscall":                  "The system call that its main thread sleeps in; null when in none, or when that cannot be read.",
 	"fd":                       "The descriptor that call is about; null when about none.",
 	"file":                     "What that descriptor is, such as pipe:[812] or /dev/pts/3.",

@@ -32,6 +32,10 @@ func threads(n int) func(*observe.ProcessDetail) {
 	return func(p *observe.ProcessDetail) { p.Threads = n }
 }
 
+func heldBy(pid int, name string) func(*observe.ProcessDetail) {
+	return func(p *observe.ProcessDetail) { p.LockHolder = observe.Process{PID: pid, Name: name} }
+}
+
 func look(all ...observe.ProcessDetail) *observe.Inspection {
 	return &observe.Inspection{At: fixtureNow, Window: 100 * time.Millisecond, Processes: all}
 }
@@ -68,6 +72,7 @@ func TestRunningExecIsExplained(t *testing.T) {
 		{"a pipeline names who is not waiting for another", look(waitsForChild, proc(11, 10, "sleep", "S", "clock_nanosleep", ""), proc(12, 10, "cat", "S", "read", "", on(0, "pipe:[1]")), proc(13, 10, "grep", "S", "read", "", on(0, "pipe:[2]"))), whySleeping, "pid 11 sleep"},
 		{"a substitution is a read with a child", look(proc(10, 1, "bash", "S", "read", "anon_pipe_read", on(3, "pipe:[9]")), proc(11, 10, "curl", "S", "ppoll", "do_poll")), whySleeping, "pid 11 curl waits for events"},
 		{"lock", look(proc(10, 1, "flock", "S", "flock", "locks_lock_inode_wait", on(3, "/tmp/l"))), whyLock, "file lock (/tmp/l, fd 3)"},
+		{"lock with a holder", look(proc(10, 1, "flock", "S", "flock", "", on(3, "/tmp/l"), heldBy(99, "npm"))), whyLock, "(/tmp/l, fd 3), which pid 99 npm holds"},
 		{"connect", look(proc(10, 1, "curl", "S", "connect", "inet_wait_for_connect", on(3, "socket:[5]"))), whySocket, "connection to be made"},
 		{"accept", look(proc(10, 1, "nc", "S", "accept4", "inet_csk_accept", on(3, "socket:[5]"))), whySocket, "somebody to connect"},
 		{"socket read", look(proc(10, 1, "nc", "S", "read", "wait_woken", on(3, "socket:[5]"))), whySocket, "read from socket:[5]"},

@@ -54,7 +54,7 @@ func waitIn(p observe.ProcessDetail) wait {
 	case of(timerCalls) || p.Call == "" && inChannel(p, "nanosleep"):
 		return wait{kind: whySleeping, rank: rankTimer, phrase: "sleeps" + where}
 	case of(lockCalls):
-		return wait{kind: whyLock, rank: rankLock, phrase: "waits for a file lock" + file(p)}
+		return wait{kind: whyLock, rank: rankLock, phrase: "waits for a file lock" + file(p) + lockHolder(p)}
 	case p.Call == "connect":
 		return wait{kind: whySocket, rank: rankSocket, phrase: "waits for a connection to be made" + file(p)}
 	case of(acceptCalls):
@@ -83,6 +83,14 @@ func readWait(p observe.ProcessDetail) wait {
 		phrase += ", until somebody writes or the last writer ends"
 	}
 	return wait{kind: kindOfFile(p), rank: rankRead, phrase: phrase, forChild: true}
+}
+
+// lockHolder names who has the lock that a process waits for.
+func lockHolder(p observe.ProcessDetail) string {
+	if p.LockHolder.PID == 0 {
+		return ""
+	}
+	return ", which " + named(p.LockHolder) + " holds"
 }
 
 // isTerminal says that a process reads from a terminal. n_tty_read is where the

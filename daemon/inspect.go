@@ -118,7 +118,7 @@ func inspection(i process.Inspection) observe.Inspection {
 		o.Processes = append(o.Processes, observe.ProcessDetail{
 			Process: processOf(p.Process), Main: p.Main, Group: p.Group, Session: p.Session,
 			Threads: p.Threads, RSSBytes: p.RSS, CPU: p.CPU, InWindow: p.InWindow,
-			Command: p.Command, Call: p.Call, FD: p.FD, File: p.File,
+			Command: p.Command, Call: p.Call, FD: p.FD, File: p.File, LockHolder: processOf(p.LockHolder),
 		})
 	}
 	for _, h := range i.Holders {

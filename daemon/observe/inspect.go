@@ -31,6 +31,9 @@ type ProcessDetail struct {
 	Call string
 	FD   int    // the descriptor that Call is about; -1 when about none
 	File string // what FD is: pipe:[812], /dev/pts/3; untrusted
+	// LockHolder holds the file lock that Call waits for; its PID is 0 when it
+	// waits for none or that is not known.
+	LockHolder Process
 }
 
 // PipeHolder is a process that holds one of an exec's pipes open.

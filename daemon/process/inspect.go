@@ -41,6 +41,9 @@ type Detail struct {
 	Call     string        // that its first thread sleeps in; empty when in none, or unreadable
 	FD       int           // that the call is about; -1 is none
 	File     string        // what FD is, as /proc/<pid>/fd shows it: untrusted
+	// LockHolder holds the file lock that Call waits for; its PID is 0 when it
+	// waits for none or that is not known.
+	LockHolder Process
 }
 
 // Holder is a process that has one of a subject's pipes open.

@@ -39,6 +39,7 @@ func (o *Owner) examine(ctx context.Context, q question, until time.Time) answer
 			}
 		}
 	}
+	nameLockHolders(all)
 	if q.files {
 		o.examinePipes(ctx, all, until)
 	}

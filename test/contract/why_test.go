@@ -24,7 +24,7 @@ func TestStuckExecExplainsItself(t *testing.T) {
 		{"a child is stopped", "bash -c 'kill -STOP $$; true'; true", "stopped", []string{"SIGCONT"}},
 		{"a FIFO nobody opens", "mkfifo f1; cat f1", "pipe", []string{"FIFO"}},
 		{"a FIFO nobody writes to", "mkfifo f2; exec 3<>f2; read x <&3", "pipe", []string{"waits to read"}},
-		{"a file lock", "exec 9>l; (flock 9; sleep 300) & sleep 0.2; flock l true", "lock", []string{"file lock"}},
+		{"a file lock", "flock l sleep 300 & sleep 0.2; flock l true", "lock", []string{"file lock", "which pid", "holds"}},
 		{"a terminal", "sleep 300 | script -qec 'read x' /dev/null", "terminal", []string{"terminal"}},
 		{"a child that waits for a socket", "exec 3<>/dev/tcp/127.0.0.1/$PORT; read x <&3", "socket", []string{"waits to read"}},
 	} {
