@@ -67,6 +67,11 @@ func (r *recorder) want(t *testing.T, reqID string, want ...string) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for deadline := time.Now().Add(10 * time.Second); len(r.events[reqID]) < len(want) && time.Now().Before(deadline); {
+		r.mu.Unlock() // an event comes after the frame that the test has seen
+		time.Sleep(time.Millisecond)
+		r.mu.Lock()
+	}
 	if !slices.Equal(r.events[reqID], want) {
 		t.Errorf("events of %s are %q, want %q", reqID, r.events[reqID], want)
 	}

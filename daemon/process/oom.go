@@ -21,7 +21,8 @@ func oomScore() (score []byte, shielded bool) {
 // expose raises the oom_score_adj of trees whose main has lived for a while.
 // Doing it at the spawn would be a seventh of what a quick command costs us,
 // and nothing fills the memory so quickly. What they fork later inherits it; what
-// they forked while we looked is met the second time, for there are two.
+// they forked while we looked is met the second time, for there are two. A sweep
+// does not wait for that: the look ends when there is one, and comes again.
 func (o *Owner) expose(trees []*Tree) {
 	if len(trees) == 0 {
 		return
@@ -30,15 +31,32 @@ func (o *Owner) expose(trees []*Tree) {
 	for _, t := range trees {
 		tags[t.tag] = true
 	}
-	o.keeper.table.each(func(e entry) bool {
+	whole := o.keeper.table.each(func(e entry) bool {
 		if _, outside := o.keeper.outside[e]; outside {
 			return true
+		}
+		if o.sweepWaits() {
+			return false
 		}
 		if tag, err := o.kernel.tagOf(e.pid); err == nil && tags[tag] {
 			o.exposeOne(e.pid, tag)
 		}
 		return true
 	})
+	if whole {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, t := range trees {
+		t.exposed--
+	}
+}
+
+func (o *Owner) sweepWaits() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.sweeping) > 0
 }
 
 // exposeOne asks for the tag again once the file is open: it stands for that

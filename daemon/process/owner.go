@@ -57,6 +57,7 @@ type Owner struct {
 	sweeping []*Tree          // with a sweep under way
 	plan     plan
 	rogues   map[int]Process // adopted, killed and not yet reaped
+	unsure   map[int][]*Tree // children with a number of their own, and the spawns that were under way when they were first seen
 	news     []Process       // rogues that OnRogue is still to be told of
 	tally    tally
 
@@ -120,6 +121,7 @@ func newOwner(options Options, change func(*kernel)) (_ *Owner, err error) {
 		trees:   make(map[uint64]*Tree),
 		mains:   make(map[int]*Tree),
 		rogues:  make(map[int]Process),
+		unsure:  make(map[int][]*Tree),
 		plan:    plan{reap: time.Now()},
 
 		inspector: inspector{turn: make(chan struct{}, 1)},

@@ -205,10 +205,15 @@ func TestProofDeadlineEndsARound(t *testing.T) {
 
 func deadlineEndsARound(t *testing.T, shape string) {
 	var slow atomic.Bool
+	looked := make(chan struct{}, 1)
 	o := startChangedOwner(t, Options{SweepDeadline: 300 * time.Millisecond}, func(k *kernel) {
 		tagOf, kill, send := k.tagOf, k.kill, k.pidfdSend
 		k.tagOf = func(pid int) (uint64, error) {
 			if slow.Load() {
+				select {
+				case looked <- struct{}{}:
+				default:
+				}
 				time.Sleep(5 * time.Millisecond)
 			}
 			return tagOf(pid)
@@ -231,6 +236,14 @@ func deadlineEndsARound(t *testing.T, shape string) {
 		<-s.Done()
 	}
 	slow.Store(true)
+	o.mu.Lock()
+	for _, m := range o.mains {
+		m.exposed = 0
+	}
+	o.plan.reap = time.Now()
+	o.wakeKeeper()
+	o.mu.Unlock()
+	<-looked // the keeper is at something else, which must not hold the sweep up
 	sweep := s.Sweep()
 	slow.Store(false)
 	if sweep.Proven() {

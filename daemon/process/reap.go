@@ -1,6 +1,7 @@
 package process
 
 import (
+	"slices"
 	"syscall"
 	"time"
 
@@ -19,6 +20,7 @@ type kid struct {
 	tag     uint64
 	tree    *Tree // nil when its tag is no tree's
 	foreign bool
+	unsure  bool // it may be a main that is not in the books yet
 	reaped  bool
 }
 
@@ -123,11 +125,29 @@ func (o *Owner) listLocked(until time.Time) (whole bool) {
 				o.killKid(pid)
 			}
 		case !d.foreign:
-			o.killRogueLocked(pid, tag)
+			if d.unsure = o.mayBeMainLocked(pid); !d.unsure {
+				o.killRogueLocked(pid, tag)
+			}
 		}
 		k.kids = append(k.kids, d)
 	}
 	return true
+}
+
+// mayBeMainLocked says that a child with a number of its own may be a main that
+// has lowered its limit before Spawn has entered it: one of the spawns that were
+// under way when it was first seen still is. It is asked again at each look.
+func (o *Owner) mayBeMainLocked(pid int) bool {
+	spawning, seen := o.unsure[pid]
+	if !seen {
+		for _, t := range o.trees {
+			if !t.landed {
+				spawning = append(spawning, t)
+			}
+		}
+		o.unsure[pid] = spawning
+	}
+	return slices.ContainsFunc(spawning, func(t *Tree) bool { return !t.landed })
 }
 
 func (o *Owner) killKid(pid int) { _ = o.signals.send(pinned(pid), unix.SIGKILL) }
@@ -152,6 +172,10 @@ func (o *Owner) reapKidsLocked() (reaped int) {
 	k.strays, o.tally.foreign = 0, 0
 	for i := range k.kids {
 		d := &k.kids[i]
+		if d.unsure { // its status may be a main's; nothing is proven while it is there
+			k.strays++
+			continue
+		}
 		var status syscall.WaitStatus
 		pid, err := wait(d.pid, &status, nil)
 		d.reaped = pid == d.pid || err != nil
@@ -177,6 +201,7 @@ func (o *Owner) reapedLocked(d kid) {
 	switch {
 	case t == nil && !d.foreign:
 		delete(o.rogues, d.pid)
+		delete(o.unsure, d.pid)
 		o.tally.rogueReaps++
 	case t != nil:
 		t.reaps++

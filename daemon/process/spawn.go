@@ -94,8 +94,9 @@ func (o *Owner) Spawn(c Command) (*Tree, error) {
 	if o.shielded {
 		o.exposeOne(pid, t.tag)
 	}
-	t.pid, t.pidfd, t.began = pid, pidfd, time.Now()
+	t.pid, t.pidfd, t.began, t.landed = pid, pidfd, time.Now(), true
 	o.mains[pid] = t
+	delete(o.unsure, pid)
 	o.reapWithinLocked(youngFor)
 	return t, nil
 }
@@ -200,6 +201,7 @@ func (o *Owner) forkExec(c *Command, f *flight) (pid, pidfd int, err error) {
 // strikeLocked takes a tree out of the books.
 func (o *Owner) strikeLocked(t *Tree) {
 	delete(o.trees, t.tag)
+	t.landed = true
 	t.forker.trees.Add(-1)
 }
 

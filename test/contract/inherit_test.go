@@ -11,7 +11,7 @@ import (
 
 func TestCaseO10NoTokenInTheEnvironment(t *testing.T) {
 	_, s, w := attach(t, relaytest.Env{
-		"ADMIN_TOKEN": "canary456", "RELAY_EXEC_TOKEN": "canary789", "OTEL_EXPORTER_OTLP_HEADERS": "canary012",
+		"ADMIN_TOKEN": "canary456-canary456", "RELAY_EXEC_TOKEN": "canary789", "OTEL_EXPORTER_OTLP_HEADERS": "canary012",
 		"LOG_LEVEL": "debug", "KEPT": "kept",
 	})
 	s.Exec(t, 15, "env")
