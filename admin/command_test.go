@@ -38,6 +38,7 @@ func TestCommandName(t *testing.T) {
 		`cd "a && hunter2`:                       "cd",
 		"X=$(cat /run/hunter2 y) ls":             "other",
 		"X=`cat /run/hunter2 y` ls":              "other",
+		`A="$(echo "x hunter2 y")" ls`:           "other",
 		"X=a\\ hunter2 ls":                       "other",
 		"cd $(find hunter2 && echo hunter2) &&l": "cd",
 		"\x1b[2J":                                "other",
@@ -67,6 +68,7 @@ func FuzzQuoted(f *testing.F) {
 	for _, seed := range []string{"", "plain", "\x1b[2J", "a\nb\tc", "\u202e\u009b", "\U0001f600\U0001f600", `\\\\\\\\`, "\xff\xfe", strings.Repeat("ä", 50)} {
 		f.Add(seed, 20)
 	}
+	f.Add("00000000000", 2)
 	f.Fuzz(func(t *testing.T, s string, most int) {
 		most = 10 + most&0xff // at least what the quotes and the dots need
 		for _, got := range []string{quoted(s, most), ascii(s)} {

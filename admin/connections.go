@@ -97,6 +97,8 @@ func (l connectionList) text(t *table) {
 		t.line("attached to %s for %s (session %d, attempt %d), %d frames in, %d out", ascii(c.Target), since(now, *c.HelloAt), c.Epoch, c.Attempt, c.FramesIn, c.FramesOut)
 	case c != nil:
 		t.line("dialing %s for %s (session %d, attempt %d)", ascii(c.Target), age(millis(c.DurationMS)), c.Epoch, c.Attempt)
+	case l.State != "waiting":
+		t.line("no session yet: %s", l.State)
 	default:
 		t.line("waiting for %s, then attempt %d", age(millis(l.BackoffMS)), l.Attempt)
 	}

@@ -1,9 +1,11 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"execworker/daemon/observe"
@@ -146,6 +148,7 @@ func timeline(x observe.Inflight) []timelineView {
 	}
 	add("main_ended", x.MainEndedAt, nil)
 	add("kill_began", x.KillBeganAt, nil)
+	slices.SortStableFunc(steps, func(a, b timelineView) int { return cmp.Compare(a.TMS, b.TMS) })
 	return steps
 }
 

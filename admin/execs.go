@@ -33,7 +33,7 @@ func (s *Server) listExecs(w http.ResponseWriter, r *http.Request) {
 	all := s.worker.Receipts()
 	for _, x := range all {
 		took := x.EndedAt.Sub(x.Exec.ReceivedAt)
-		if outcome != "" && string(x.Outcome) != outcome || took < least || x.EndedAt.Before(since) {
+		if outcome != "" && string(x.Outcome) != outcome || least > 0 && took < least || x.EndedAt.Before(since) {
 			continue
 		}
 		if len(list.Execs) == limit {
@@ -50,7 +50,7 @@ func (l execList) text(t *table, now time.Time, all int) {
 		t.line("no exec has ended yet")
 		return
 	case len(l.Execs) == 0:
-		t.line("none of the last %d is meant", all)
+		t.line("none of the last %d matches", all)
 		return
 	}
 	t.row("REQ_ID", "OUTCOME", "CODE", "BY", "ENDED", "TOOK", "QUEUE", "OUT", "ERR", "CPU", "RSS", "COMMAND")
@@ -73,12 +73,12 @@ func (v receiptView) code() string {
 	return ""
 }
 
+// ended is how long ago that was, for a column.
 func (v receiptView) ended(now time.Time) string {
-	at, err := time.Parse(time.RFC3339, *v.EndedAt)
-	if err != nil {
+	if v.EndedAt == nil {
 		return ""
 	}
-	return age(now.Sub(at)) + " ago"
+	return since(*when(now), *v.EndedAt) + " ago"
 }
 
 // showExec lists every run that is known under one req_id: a collision can give
@@ -135,8 +135,8 @@ func (s *Server) notEnded(id string) refusal {
 func (v receiptView) text(t *table, now time.Time) {
 	t.line("req_id %s: %s", v.ReqID, v.Sentence)
 	t.row("command", v.commandText(200))
-	t.row("came", fmt.Sprintf("%s on session %d, %d bytes of command, %d of stdin", *v.ReceivedAt, v.ConnEpoch, v.CommandBytes, v.StdinBytes))
-	t.row("ended", fmt.Sprintf("%s, %s, by %s", *v.EndedAt, v.ended(now), v.EndedBy))
+	t.row("came", fmt.Sprintf("%s on session %d, %d bytes of command, %d of stdin", word(v.ReceivedAt), v.ConnEpoch, v.CommandBytes, v.StdinBytes))
+	t.row("ended", fmt.Sprintf("%s, %s, by %s", word(v.EndedAt), v.ended(now), v.EndedBy))
 	p := v.Phases
 	t.row("time", fmt.Sprintf("%s: queue %s, spawn %s, run %s (first byte after %s), drain %s, send blocked %s, kill %s",
 		age(millis(v.TookMS)), age(millis(p.QueueMS)), age(millis(p.SpawnMS)), age(millis(p.RunMS)), age(millis(p.FirstByteMS)),

@@ -124,6 +124,13 @@ func serverOf(w *fakeWorker, changes ...func(*Options)) *Server {
 // are names and values in turn.
 func ask(t *testing.T, s *Server, who class, method, target string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // what should not stream, and does, ends too
+	defer cancel()
+	return askWith(ctx, s, who, method, target, headers...)
+}
+
+// askWith is ask with a context, whose end is that of a stream.
+func askWith(ctx context.Context, s *Server, who class, method, target string, headers ...string) *httptest.ResponseRecorder {
 	router := chi.NewRouter()
 	for _, each := range s.routes() {
 		router.Method(each.method, each.path, s.only(each.who, each.serve))
@@ -133,7 +140,7 @@ func ask(t *testing.T, s *Server, who class, method, target string, headers ...s
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	answer := httptest.NewRecorder()
-	router.ServeHTTP(answer, r.WithContext(withAsker(r.Context(), asker{class: who, why: "the test says so"})))
+	router.ServeHTTP(answer, r.WithContext(withAsker(ctx, asker{class: who, why: "the test says so"})))
 	return answer
 }
 

@@ -44,7 +44,6 @@ type inflightList struct {
 var states = []string{"waiting", "queued", "spawning", "running", "draining", "killing"}
 
 func (s *Server) listInflight(w http.ResponseWriter, r *http.Request) {
-	now := time.Now()
 	p := paramsOf(r)
 	state, least, limit := p.word("state", states...), p.span("min_age"), p.count("limit", mostListed)
 	sort := p.word("sort", "age", "idle", "bytes")
@@ -52,15 +51,16 @@ func (s *Server) listInflight(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, *no)
 		return
 	}
-	head := s.head(now) // before the list: what follows it is in the list or in the feed, or in both
+	seq := s.feed.Seq() // before the list: what follows it is in the list or in the feed, or in both
 	status, all := s.worker.Status(), s.worker.Inflight()
+	now := time.Now() // after it: nothing in it is younger
 	picked := slices.DeleteFunc(slices.Clone(all), func(x observe.Inflight) bool {
-		return state != "" && string(x.State) != state || now.Sub(x.Exec.ReceivedAt) < least
+		return state != "" && string(x.State) != state || least > 0 && now.Sub(x.Exec.ReceivedAt) < least
 	})
 	sortInflight(picked, sort, now)
 	picked = picked[:min(len(picked), limit)]
 
-	list := inflightList{head: head, Running: status.Running, Queued: status.Queued, QueueCap: status.QueueCap, Execs: []inflightView{}}
+	list := inflightList{head: head{Now: when(now), Seq: seq}, Running: status.Running, Queued: status.Queued, QueueCap: status.QueueCap, Execs: []inflightView{}}
 	who := askerOf(r).class
 	reasons := s.whys(r.Context(), picked, all, status, now, who)
 	for _, x := range picked {
@@ -70,7 +70,7 @@ func (s *Server) listInflight(w http.ResponseWriter, r *http.Request) {
 		}
 		list.Execs = append(list.Execs, v)
 	}
-	answer(w, r, http.StatusOK, list, func(t *table) { list.text(t, s.slotsLine(status, who), len(all)) })
+	answer(w, r, http.StatusOK, list, func(t *table) { list.text(t, s.slotsLine(status, now, who), len(all)) })
 }
 
 // mostListed is more than there can be in flight: slots, queue and heirs.
@@ -103,7 +103,7 @@ func (l inflightList) text(t *table, slots string, all int) {
 		t.line("nothing is in flight")
 		return
 	case len(l.Execs) == 0:
-		t.line("none of the %d in flight is meant", all)
+		t.line("none of the %d in flight matches", all)
 		return
 	}
 	t.row("REQ_ID", "STATE", "AGE", "IDLE", "OUT", "ERR", "PID", "COMMAND")
@@ -136,8 +136,8 @@ func (v execView) commandText(most int) string {
 }
 
 // slotsLine is the worker in one line, above every list of execs.
-func (s *Server) slotsLine(v observe.Status, who class) string {
-	line := fmt.Sprintf("running %d of %d, queued %d of %d, relay %s", v.Running, v.CapacityMax, v.Queued, v.QueueCap, relayState(v))
+func (s *Server) slotsLine(v observe.Status, now time.Time, who class) string {
+	line := fmt.Sprintf("running %d of %d, queued %d of %d, relay %s", v.Running, v.CapacityMax, v.Queued, v.QueueCap, s.connection(v).text(now))
 	switch {
 	case v.Draining:
 		line += ", the worker is stopping"

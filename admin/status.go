@@ -88,8 +88,9 @@ func (s *Server) showStatus(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, *no)
 		return
 	}
-	v := s.status(time.Now(), askerOf(r).class)
-	answer(w, r, http.StatusOK, v, v.text)
+	now := time.Now()
+	v := s.status(now, askerOf(r).class)
+	answer(w, r, http.StatusOK, v, func(t *table) { v.text(t, now) })
 }
 
 func (s *Server) status(now time.Time, who class) statusView {
@@ -107,21 +108,36 @@ func (s *Server) status(now time.Time, who class) statusView {
 	if st.Closed {
 		v.ClosedReason = some(s.reason(st.ClosedReason, who))
 	}
-	v.Connection = connectionView{State: relayState(st), Epoch: st.Session}
+	v.Connection = s.connection(st)
+	return v
+}
+
+// connection is where the worker stands with its relay, and since when.
+func (s *Server) connection(st observe.Status) connectionView {
+	v := connectionView{State: relayState(st), Epoch: st.Session}
 	sessions := s.worker.Sessions()
-	if len(sessions) > 0 {
-		x := sessions[0]
-		v.Connection.LastRecvAt, v.Connection.LastHeartbeatAt = when(x.LastRecvAt), when(x.HeartbeatAt)
-		switch {
-		case st.Attached:
-			v.Connection.Since = when(x.HelloAt)
-		case !x.EndedAt.IsZero():
-			v.Connection.Since = when(x.EndedAt)
-		default:
-			v.Connection.Since = when(x.DialedAt)
-		}
+	if len(sessions) == 0 {
+		return v
+	}
+	x := sessions[0]
+	v.LastRecvAt, v.LastHeartbeatAt = when(x.LastRecvAt), when(x.HeartbeatAt)
+	switch {
+	case st.Attached:
+		v.Since = when(x.HelloAt)
+	case !x.EndedAt.IsZero():
+		v.Since = when(x.EndedAt)
+	default:
+		v.Since = when(x.DialedAt)
 	}
 	return v
+}
+
+// text is the state and how long it has been so.
+func (v connectionView) text(now time.Time) string {
+	if v.Since == nil {
+		return v.State
+	}
+	return v.State + " for " + since(*when(now), *v.Since)
 }
 
 func totals(st observe.Status) totalsView {
@@ -131,14 +147,10 @@ func totals(st observe.Status) totalsView {
 	}
 }
 
-func (v statusView) text(t *table) {
+func (v statusView) text(t *table, now time.Time) {
 	t.row("sandbox", ascii(v.SandboxID))
 	t.row("worker", fmt.Sprintf("%s, %s, pid %d, %s, up %s", v.Version, v.GoVersion, v.PID, v.Arch, age(millis(v.UptimeMS))))
-	relay := v.Connection.State
-	if v.Connection.Since != nil {
-		relay += " for " + since(*v.Now, *v.Connection.Since)
-	}
-	t.row("relay", fmt.Sprintf("%s (session %d)", relay, v.Connection.Epoch))
+	t.row("relay", fmt.Sprintf("%s (session %d)", v.Connection.text(now), v.Connection.Epoch))
 	t.row("execs", fmt.Sprintf("running %d of %d, queued %d of %d, %d left survivors", v.Running, v.CapacityMax, v.Queued, v.QueueCap, v.Survivors))
 	admission := "open"
 	switch {
@@ -154,8 +166,13 @@ func (v statusView) text(t *table) {
 	t.row("containment", v.Containment)
 	t.row("trust", ascii(v.Trust))
 	t.row("image", ascii(v.Image))
-	t.row("can", strings.Join(v.Capabilities, " "))
-	t.row("admin", fmt.Sprintf("%s %s, %d requests from inside refused", ascii(v.Admin.Socket), strings.Join(v.Admin.Addrs, " "), v.Admin.Denied))
+	var can []string
+	for _, c := range v.Capabilities {
+		can = append(can, ascii(c))
+	}
+	t.row("can", strings.Join(can, " "))
+	t.row("admin", strings.Join(append([]string{ascii(v.Admin.Socket)}, v.Admin.Addrs...), ", "))
+	t.row("refused", fmt.Sprintf("%d requests that came out of commands", v.Admin.Denied))
 	for _, problem := range v.Admin.Problems {
 		t.row("admin problem", quoted(problem, 200))
 	}
