@@ -21,4 +21,8 @@
 //	answer.go   text, JSON, page: who gets what
 //	problem.go  every error there is
 //	feed.go     events and who follows them
+//	view.go     what is shown of an exec, and to whom; view_receipt.go, when it has ended
+//	list.go     the lists, and execs.go, connections.go, survivors.go, status.go
+//	param.go    parameters, and what is wrong with them
+//	openapi.go  the description of all this, made of routes and types
 package admin

@@ -112,6 +112,9 @@ func (all schemas) operation(r route, problemSchema object) object {
 		for _, also := range op.also {
 			content[string(also)] = object{"schema": object{"type": "string"}}
 		}
+		if slices.Contains(op.also, lineJSON) { // the schema is of one line
+			content[string(lineJSON)] = object{"schema": object{"oneOf": all.ofEvents()}}
+		}
 		responses[strconv.Itoa(a.status)] = object{"description": a.about, "content": content}
 	}
 	params := []object{}

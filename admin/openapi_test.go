@@ -95,6 +95,9 @@ func TestEveryFieldIsExplained(t *testing.T) {
 }
 
 func TestEveryWordIsUsed(t *testing.T) {
+	if len(words) != len(execWords)+len(workerWords) {
+		t.Error("something is said twice")
+	}
 	text := ask(t, fullServer(busyWorker()), unknown, http.MethodGet, "/openapi.json").Body.String()
 	for key, about := range words {
 		said, err := encode(about, "")

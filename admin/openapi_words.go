@@ -1,9 +1,18 @@
 package admin
 
+import "maps"
+
 // words say what each field of the answers means, by its name; by "Schema.name"
 // where one name means several things. A field without words, or words without a
 // field, fails a test.
-var words = map[string]string{
+var words = func() map[string]string {
+	all := maps.Clone(execWords)
+	maps.Copy(all, workerWords)
+	return all
+}()
+
+// execWords are of execs, in flight and ended, and of their processes.
+var execWords = map[string]string{
 	// Every list.
 	"now":    "When this answer was made; all ages in it are counted to then.",
 	"seq":    "Of the newest event when the answer was begun: GET /events?since= goes on from there without a gap.",
@@ -144,143 +153,4 @@ var words = map[string]string{
 	"tail_text":              "The last output that nobody asked for, at most 64 KiB; what is not UTF-8 is replaced. The key is there for an operator only.",
 	"tail_bytes":             "Length of that output.",
 	"tail_cut_bytes":         "Length of what came before it.",
-
-	// Dedup.
-	"capacity":           "How many ended execs are remembered at most.",
-	"len":                "How many are.",
-	"CacheList.hits":     "Execs that were answered from here.",
-	"misses":             "Execs that ran because nothing was known of them.",
-	"collisions_rerun":   "Execs that ran under the req_id of another one that had ended.",
-	"collisions_refused": "Execs that were refused because another one was in flight under their req_id.",
-	"evictions":          "Entries that made room for newer ones.",
-	"entries":            "One for each remembered exec.",
-	"fingerprint":        "The first 12 hex digits of the SHA-256 over all fields of the request: tells a redelivery from a collision.",
-	"terminal":           "The frame that is sent again: end or error.",
-	"Cache.outcome":      "exit or timeout; other ends are not remembered.",
-	"error_class":        "Of an error: timeout; null for an end.",
-	"Cache.truncated":    "What the frame says of its stdout.",
-	"stored_at":          "When it ended.",
-	"Cache.age_ms":       "Since then.",
-	"hits":               "How often it was sent again.",
-	"last_hit_at":        "When last; null when never.",
-
-	// Connections.
-	"ConnectionList.state":      "attached, dialing, waiting (for the next attempt) or stopping.",
-	"ConnectionList.attempt":    "Attempts in a row without a healthy session, this or the next one included.",
-	"next_attempt_at":           "Null unless it waits.",
-	"ConnectionList.backoff_ms": "What is left of the wait.",
-	"current":                   "The attempt or session of now; null while it waits.",
-	"history":                   "Those before it.",
-	"epoch":                     "The number of the attempt, from 1; conn_epoch of an exec.",
-	"target":                    "The relay's address.",
-	"tls":                       "The link is TLS.",
-	"attempt":                   "In a row without a healthy session, from 1.",
-	"backoff_ms":                "What was waited before it.",
-	"dialed_at":                 "When it began.",
-	"connected_at":              "When the link was there; null when it never was.",
-	"hello_at":                  "When Hello was sent; null when it never was.",
-	"last_recv_at":              "When a frame came last.",
-	"last_heartbeat_at":         "When a heartbeat was sent last.",
-	"Session.ended_at":          "Null while it lives.",
-	"duration_ms":               "From its dial to its end, or to now.",
-	"end_reason":                "Why it ended, in one phrase.",
-	"grpc_code":                 "The status it ended with, when there was one.",
-	"detail":                    "What the error said.",
-	"execs_cancelled":           "Execs that were in flight on it, and were killed.",
-	"frames_in":                 "Frames from the relay.",
-	"frames_out":                "Frames to the relay.",
-	"bytes_in":                  "Of those frames, as protobuf.",
-	"bytes_out":                 "Of those frames, as protobuf.",
-	"healthy":                   "It was good enough for the back-off to begin anew.",
-
-	// Status.
-	"api_version":       "Of this API: v1.",
-	"Status.started_at": "When the worker began.",
-	"uptime_ms":         "Since then.",
-	"instance_id":       "Random, of this run of the worker.",
-	"boot_id":           "Of the kernel's boot; null when it cannot be read.",
-	"sandbox_id":        "What the relay knows the worker by.",
-	"version":           "Of execworker.",
-	"go_version":        "That it was built with.",
-	"Status.pid":        "Of the worker.",
-	"arch":              "Of the machine, as Go calls it.",
-	"trust":             "As told to the relay.",
-	"image":             "As told to the relay.",
-	"capabilities":      "Programs that are here, as told to the relay.",
-	"containment":       "How well commands can be contained here: base or reduced.",
-	"capacity_max":      "Slots: how many execs run at once.",
-	"Status.survivors":  "Execs that left something running.",
-	"draining":          "The worker is stopping: new execs are refused.",
-	"closed":            "An operator has stopped new execs: they are refused.",
-	"closed_reason":     "What the operator gave as a reason; null when not closed. Empty when the asker is no operator.",
-	"connection":        "The relay.",
-	"Connection.state":  "attached, dialing, waiting or stopping.",
-	"Connection.epoch":  "The session of now, 0 when there is none.",
-	"Connection.since":  "Since when it is in that state.",
-	"totals":            "Counted since the worker began.",
-	"Totals.execs":      "Execs that were admitted.",
-	"timeouts":          "Execs that outlived their timeout.",
-	"aborts":            "Execs that were aborted.",
-	"refused":           "Execs that were refused.",
-	"dedup_hits":        "Redeliveries that were answered without a run.",
-	"collisions":        "Execs that ran under the req_id of another one that had ended.",
-	"orphans_reaped":    "Processes that came to the worker when their parents had died, and were reaped.",
-	"admin":             "This API.",
-	"socket":            "The path of its unix socket.",
-	"addrs":             "Its TCP addresses.",
-	"problems":          "Why an address could not be bound.",
-	"denied":            "Requests that came out of commands and were refused.",
-	"telemetry":         "Where spans and metrics are sent.",
-	"traces":            "Of spans.",
-	"metrics":           "Of metrics, beside GET /metrics.",
-	"exporter":          "Where to; null when nowhere.",
-	"last_ok_at":        "When that last went well; null when never.",
-	"last_error":        "What went wrong last; null when nothing did.",
-	"dropped":           "How many were thrown away.",
-
-	// What was changed.
-	"AbortAnswer.state":    "That it was in.",
-	"accepted_at":          "When it was told to stop.",
-	"effect":               "killed (its processes are being swept) or dequeued (it had not begun, and never will).",
-	"AbortAnswer.terminal": "Its receipt, if it was waited for and ended in time; null otherwise.",
-	"etags":                "Of the executions whose processes are being ended.",
-	"gone":                 "Nothing of them is left; false unless it was waited for.",
-	"Level.level":          "debug, info, warn or error.",
-	"default":              "The level that the worker was started with.",
-	"reverts_at":           "When the default comes back; null: not by itself.",
-	"LevelBody.level":      "debug, info, warn or error.",
-	"for":                  "How long, such as 10m, at most 24h; for good without it.",
-	"ReasonBody.reason":    "Why, in at most 120 characters: for the log, the receipt and other operators.",
-	"DrainAnswer.draining": "New execs are refused.",
-	"DrainAnswer.reason":   "What was given as a reason.",
-
-	// Health.
-	"Health.status":  "ok or not ready.",
-	"Health.healthy": "The same as a boolean.",
-	"checks":         "One for each thing that has to be right.",
-	"Check.name":     "For exclude=.",
-	"Check.healthy":  "It is right.",
-	"Check.status":   "ok, or what is wrong in a word or two.",
-	"Check.since":    "Since when it is so; null where that is not known.",
-	"Check.detail":   "One phrase.",
-
-	// The API itself.
-	"paths":          "One for each route.",
-	"method":         "HTTP method.",
-	"path":           "With names of parameters in braces.",
-	"who":            "Who may ask: any, or operator. Commands may ask for nothing.",
-	"about":          "What it answers.",
-	"params":         "Names of its parameters, beside format.",
-	"flags":          "One for each setting.",
-	"name":           "Of the setting.",
-	"value":          "Of a secret: set or unset.",
-	"Flag.source":    "default, environment or flag.",
-	"secret":         "Its value is not shown.",
-	"type":           "urn:execworker:problem: and its name.",
-	"title":          "The same for all problems of the type.",
-	"status":         "The HTTP status.",
-	"Problem.detail": "What is wrong with this request.",
-	"instance":       "The path that was asked for.",
-	"Problem.req_id": "The exec it is about; null when about none.",
-	"hint":           "The way out.",
 }
