@@ -51,19 +51,6 @@ type statsData struct {
 	Totals     totalsView `json:"totals"`
 }
 
-// progressData is how far an exec has come.
-type progressData struct {
-	ReqID         string  `json:"req_id"`
-	Etag          string  `json:"etag"`
-	State         string  `json:"state"`
-	StdoutBytes   int64   `json:"stdout_bytes"`
-	StderrBytes   int64   `json:"stderr_bytes"`
-	Chunks        int64   `json:"chunks"`
-	LastOutputAt  *string `json:"last_output_at"`
-	SendBlockedMS int64   `json:"send_blocked_ms"`
-	SendWaiting   bool    `json:"send_waiting"`
-}
-
 // stream is one follower's answer.
 type stream struct {
 	s     *Server
@@ -73,7 +60,9 @@ type stream struct {
 	out   io.Writer
 	ctl   *http.ResponseController
 	seq   uint64 // that the reader knows
-	sent  map[uint64]progressData
+
+	sent map[uint64]progressData // by the execution's seq
+	now  map[uint64]progressData // while progress is being told
 }
 
 func (s *Server) follow(w http.ResponseWriter, r *http.Request) {
@@ -100,46 +89,51 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.feed.leave(me)
+	if !resumed {
+		seq = me.from
+	}
 
 	st := &stream{s: s, who: askerOf(r).class, sse: f == formatSSE, types: types, out: w, ctl: http.NewResponseController(w), seq: seq, sent: map[uint64]progressData{}}
 	w.Header().Set("Content-Type", map[bool]string{true: "text/event-stream", false: "application/x-ndjson"}[st.sse])
 	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodHead {
+	if r.Method == http.MethodHead || st.ctl.Flush() != nil { // a reader knows at once that it follows
 		return
 	}
-	err := st.run(r, me, resumed, interval)
-	if err == nil {
-		_ = st.say("keepalive", "the server closes this stream") // it ends anyway
+	if why, err := st.run(r, me, resumed, interval); err == nil {
+		_ = st.say("keepalive", why) // it ends anyway
 	}
 }
 
-// run writes until the reader is gone, too slow, or the server closes, which is
-// no error.
-func (st *stream) run(r *http.Request, me *follower, resumed bool, interval time.Duration) error {
+// run writes until the reader is gone or too slow, which is an error, or the
+// stream has to end for a reason that it returns.
+func (st *stream) run(r *http.Request, me *follower, resumed bool, interval time.Duration) (why string, err error) {
 	keepalive, stats, progress := time.NewTicker(keepaliveEvery), time.NewTicker(max(statsEvery, interval)), time.NewTicker(interval)
 	defer keepalive.Stop()
 	defer stats.Stop()
 	defer progress.Stop()
-	if !resumed {
+	if !resumed && st.wants("snapshot") {
 		if err := st.snapshot(); err != nil {
-			return err
+			return "", err
 		}
 	} else if err := st.news(); err != nil {
-		return err
+		return "", err
 	}
 	var gathered <-chan time.Time // runs while there was news a moment ago
 	wake := me.wake
 	for {
 		var err error
 		select {
-		case <-r.Context().Done():
-			return st.news() // what a closing server still had to say
+		case <-r.Context().Done(): // with what a closing server still had to say
+			return "the server closes this stream", st.news()
 		case <-wake: // at once, and then not again for a while
 			err = st.news()
 			wake, gathered = nil, time.After(gatherFor)
 		case <-gathered:
 			wake, gathered = me.wake, nil
 		case <-keepalive.C:
+			if st.s.lesser(r, st.who) {
+				return "this stream ends: who reads it may see less than at its begin", nil
+			}
 			err = st.say("keepalive", "")
 		case <-stats.C:
 			err = st.stats()
@@ -147,34 +141,54 @@ func (st *stream) run(r *http.Request, me *follower, resumed bool, interval time
 			err = st.progress()
 		}
 		if err != nil {
-			return err
+			return "", err
 		}
 	}
 }
 
+// lesser says that who asked as a class now asks as a lesser one: a connection
+// can be handed on, and a stream would outlive every look at who holds it. One
+// that cannot be looked at now is looked at the next time.
+func (s *Server) lesser(r *http.Request, was class) bool {
+	conn, _ := r.Context().Value(connKey{}).(*connection)
+	who, no := s.ask(r, conn)
+	switch {
+	case no != nil && no.kind == tooMany:
+		return false
+	case no != nil:
+		return true
+	case who.class == descendant:
+		s.denials.add(who.origin, r)
+		return true
+	}
+	return was == operator && who.class != operator
+}
+
 // news writes what has happened since the reader's seq, or a snapshot if that is
-// gone.
+// gone: also to a reader who wants no snapshots, who else would never know.
 func (st *stream) news() error {
 	items, ok := st.s.feed.after(st.seq)
 	if !ok {
 		return st.snapshot()
 	}
+	wrote := false
 	for _, item := range items {
-		name, data := st.s.event(item.event, st.who)
-		if name == "" { // an event without a name yet is no reason to stop
-			continue
-		}
+		st.seq = item.seq
 		if ended, ok := item.event.(observe.Ended); ok {
 			delete(st.sent, ended.Receipt.Exec.Seq)
+			delete(st.now, ended.Receipt.Exec.Seq)
 		}
+		name, data := st.s.event(item.event, st.who)
+		if name == "" || !st.wants(name) { // one without a name yet is no reason to stop
+			continue
+		}
+		wrote = true
 		if err := st.write(item.seq, item.at, name, data); err != nil {
 			return err
 		}
-		st.seq = item.seq
 	}
-	if n := len(items); n > 0 {
-		st.seq = items[n-1].seq
-		return st.flush()
+	if wrote {
+		return st.ctl.Flush()
 	}
 	return nil
 }
@@ -184,75 +198,48 @@ func (st *stream) snapshot() error {
 	st.seq = st.s.feed.Seq() // before it is taken: rather twice than never
 	data := snapshotData{Status: st.s.status(now, st.who), Inflight: []inflightView{}, Connection: st.s.connections(now, 1)}
 	clear(st.sent)
+	st.now = nil
 	for _, x := range st.s.worker.Inflight() {
 		data.Inflight = append(data.Inflight, st.s.inflight(x, now, st.who))
 		st.sent[x.Exec.Seq] = progressOf(x)
 	}
-	return st.tell("snapshot", data)
+	return st.put(st.seq, now, "snapshot", data)
 }
 
 func (st *stream) stats() error {
+	if !st.wants("stats") {
+		return nil
+	}
 	v := st.s.worker.Status()
-	return st.tell("stats", statsData{
+	return st.put(st.seq, time.Now(), "stats", statsData{
 		Running: v.Running, Queued: v.Queued, Survivors: v.Survivors, Connection: relayState(v), Totals: totals(v),
 	})
 }
 
-// progress tells of the execs that have moved since it was told last.
-func (st *stream) progress() error {
-	if st.types != nil && !slices.Contains(st.types, "exec.progress") {
-		return nil
-	}
-	for _, x := range st.s.worker.Inflight() {
-		now := progressOf(x)
-		was, known := st.sent[x.Exec.Seq]
-		st.sent[x.Exec.Seq] = now
-		if now.same(was) || !known && x.Chunks == 0 {
-			continue
-		}
-		if err := st.write(st.seq, time.Now(), "exec.progress", now); err != nil {
-			return err
-		}
-	}
-	return st.flush()
-}
-
-func progressOf(x observe.Inflight) progressData {
-	return progressData{
-		ReqID: x.Exec.ID.ID, Etag: etagOf(x.Exec.Seq), State: string(x.State), StdoutBytes: x.StdoutBytes, StderrBytes: x.StderrBytes,
-		Chunks: x.Chunks, LastOutputAt: when(x.LastOutputAt), SendBlockedMS: ms(x.SendBlocked), SendWaiting: x.SendWaiting,
-	}
-}
-
-// same says that nothing has moved: the time alone is no news.
-func (p progressData) same(was progressData) bool {
-	return p.State == was.State && p.StdoutBytes == was.StdoutBytes && p.StderrBytes == was.StderrBytes && p.SendWaiting == was.SendWaiting
-}
-
-// tell writes one event that is made for this stream, at once.
-func (st *stream) tell(name string, data any) error {
-	if err := st.write(st.seq, time.Now(), name, data); err != nil {
-		return err
-	}
-	return st.flush()
-}
-
-// say writes what is no event: a comment where there are comments.
+// say writes what is no event, whatever types are wanted: a comment where there
+// are comments.
 func (st *stream) say(name, text string) error {
 	if !st.sse {
-		return st.tell(name, map[string]string{"text": text})
+		return st.put(st.seq, time.Now(), name, map[string]string{"text": text})
 	}
 	_ = st.ctl.SetWriteDeadline(time.Now().Add(streamWrite))
 	if _, err := fmt.Fprintf(st.out, ": %s %s\n\n", name, text); err != nil {
 		return err
 	}
-	return st.flush()
+	return st.ctl.Flush()
+}
+
+func (st *stream) wants(name string) bool { return st.types == nil || slices.Contains(st.types, name) }
+
+// put writes one event at once.
+func (st *stream) put(seq uint64, at time.Time, name string, data any) error {
+	if err := st.write(seq, at, name, data); err != nil {
+		return err
+	}
+	return st.ctl.Flush()
 }
 
 func (st *stream) write(seq uint64, at time.Time, name string, data any) error {
-	if st.types != nil && !slices.Contains(st.types, name) {
-		return nil
-	}
 	_ = st.ctl.SetWriteDeadline(time.Now().Add(streamWrite)) // an old one would end it
 	line, err := encode(eventView{Seq: seq, At: when(at), Type: name, Data: data}, "")
 	if err != nil {
@@ -265,5 +252,3 @@ func (st *stream) write(seq uint64, at time.Time, name string, data any) error {
 	}
 	return err
 }
-
-func (st *stream) flush() error { return st.ctl.Flush() }

@@ -23,6 +23,7 @@ type Feed struct {
 	last      uint64            // the seq of the newest; the first is 1
 	ring      [feedKept]fedItem // the item with seq n is at n % feedKept
 	denied    int64
+	streams   int // followers that count
 	followers map[*follower]struct{}
 }
 
@@ -37,7 +38,9 @@ type fedItem struct {
 
 // follower is told that there is something new.
 type follower struct {
-	wake chan struct{} // one place; never closed
+	wake    chan struct{} // one place; never closed
+	from    uint64        // the newest seq when it began
+	limited bool
 }
 
 // NewFeed makes a feed, which needs no closing.
@@ -48,9 +51,9 @@ func (f *Feed) Begin(ctx context.Context, _ observe.Exec) context.Context { retu
 
 // Event keeps e for those who follow.
 func (f *Feed) Event(_ context.Context, e observe.Event) {
-	now := time.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	now := time.Now() // with the lock, so that times are in the order of seqs
 	if denied, ok := e.(observe.AdminDenied); ok {
 		f.denied += int64(denied.Times)
 	}
@@ -92,14 +95,19 @@ func (f *Feed) after(seq uint64) (items []fedItem, ok bool) {
 	return items, true
 }
 
-// follow registers a follower. It is nil when limited and too many follow.
+// follow registers a follower, who must leave. It is nil when limited and too many
+// follow; whoever waits for one event and is gone is not limited and does not
+// count.
 func (f *Feed) follow(limited bool) *follower {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if limited && len(f.followers) >= followersMost {
-		return nil
+	if limited {
+		if f.streams >= followersMost {
+			return nil
+		}
+		f.streams++
 	}
-	each := &follower{wake: make(chan struct{}, 1)}
+	each := &follower{wake: make(chan struct{}, 1), from: f.last, limited: limited}
 	f.followers[each] = struct{}{}
 	return each
 }
@@ -107,5 +115,8 @@ func (f *Feed) follow(limited bool) *follower {
 func (f *Feed) leave(each *follower) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if each.limited {
+		f.streams--
+	}
 	delete(f.followers, each)
 }

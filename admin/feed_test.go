@@ -38,6 +38,67 @@ func TestFeedKeepsTheLast(t *testing.T) {
 	}
 }
 
+// Those who wait for one event take no place from those who follow.
+func TestOnlyStreamsCount(t *testing.T) {
+	f := NewFeed()
+	for range 3 * followersMost {
+		defer f.leave(f.follow(false))
+	}
+	var all []*follower
+	for i := range followersMost {
+		each := f.follow(true)
+		if each == nil {
+			t.Fatalf("the follower %d is turned away", i+1)
+		}
+		all = append(all, each)
+	}
+	if f.follow(true) != nil {
+		t.Error("one too many follows")
+	}
+	for _, each := range all {
+		f.leave(each)
+	}
+	if f.follow(true) == nil {
+		t.Error("nobody follows, and the next is turned away")
+	}
+}
+
+func TestTimesAreInTheOrderOfSeqs(t *testing.T) {
+	f := NewFeed()
+	const writers, each = 8, 20 * feedKept // so many that they come in each other's way
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for range writers {
+		wg.Go(func() {
+			for range each {
+				f.Event(context.Background(), observe.AdmissionOpened{})
+			}
+		})
+	}
+	for seq := uint64(0); seq < writers*each; {
+		f.mu.Lock() // the ring as it is: who follows would be too slow
+		seq = f.last
+		for n := max(seq, feedKept) - feedKept + 2; n <= seq; n++ {
+			if earlier, later := f.ring[(n-1)%feedKept], f.ring[n%feedKept]; later.at.Before(earlier.at) {
+				t.Errorf("seq %d is before seq %d", later.seq, earlier.seq)
+				seq = writers * each
+				break
+			}
+		}
+		f.mu.Unlock()
+	}
+}
+
+func TestDeniedRequestsAreCounted(t *testing.T) {
+	f := NewFeed()
+	f.Event(t.Context(), observe.AdminDenied{Times: 1})
+	f.Event(t.Context(), observe.AdminDenied{Times: 41})
+	f.Event(t.Context(), ended(1))
+	if f.Denied() != 42 {
+		t.Errorf("%d", f.Denied())
+	}
+}
+
 // line is one line of the NDJSON stream.
 type line struct {
 	Seq  uint64
@@ -207,31 +268,19 @@ func TestBadParametersOfTheStream(t *testing.T) {
 	}
 }
 
-// Every event has a type that can be asked for.
-func TestEveryEventHasAType(t *testing.T) {
-	s := serverOf(busyWorker())
-	known := map[string]bool{}
-	for _, name := range eventTypes {
-		known[name] = true
-	}
-	for _, e := range []observe.Event{
-		observe.Judged{}, observe.Judged{Collided: true}, observe.Judged{Verdict: observe.VerdictRun}, observe.Dequeued{}, observe.Spawned{}, observe.FirstOutput{},
-		observe.AbortRequested{}, observe.KillBegan{}, observe.KillEnded{}, observe.Ended{}, observe.SurvivorsFound{}, observe.SurvivorsGone{},
-		observe.Dialing{}, observe.Attached{}, observe.SessionEnded{}, observe.FrameIgnored{}, observe.RogueKilled{}, observe.WorkspaceSwept{},
-		observe.AdmissionClosed{}, observe.AdmissionOpened{}, observe.AdminDenied{}, observe.DrainBegan{}, observe.DrainEnded{},
-	} {
-		name, data := s.event(e, operator)
-		if !known[name] || data == nil {
-			t.Errorf("%T is %q", e, name)
-		}
-	}
-}
-
-func BenchmarkEventWithoutFollowers(b *testing.B) {
-	f := NewFeed()
-	var e observe.Event = observe.Dequeued{Exec: fakeExec(1)}
-	b.ReportAllocs()
-	for b.Loop() {
-		f.Event(context.Background(), e)
+// What an event costs whoever reports it.
+func BenchmarkEvent(b *testing.B) {
+	for _, followers := range []int{0, followersMost} {
+		b.Run(fmt.Sprintf("followers=%d", followers), func(b *testing.B) {
+			f := NewFeed()
+			for range followers {
+				defer f.leave(f.follow(true)) // and is behind
+			}
+			var e observe.Event = observe.Dequeued{Exec: fakeExec(1)}
+			b.ReportAllocs()
+			for b.Loop() {
+				f.Event(context.Background(), e)
+			}
+		})
 	}
 }

@@ -93,7 +93,7 @@ var operations = map[string]operation{
 	"GET /events": {
 		about: "what happens, as it happens: NDJSON for curl -N, SSE for a page",
 		query: []param{
-			{name: "types", about: "Only these types, with commas between. All without it.", example: "exec.started,exec.finished", words: eventTypes, list: true},
+			{name: "types", about: "Only these types, with commas between. All without it. A snapshot in place of events that are gone, and keepalive, come anyway.", example: "exec.started,exec.finished", words: eventTypes, list: true},
 			{name: "since", about: "Go on after this seq, if what came after it is still there; a snapshot comes first otherwise. Last-Event-ID says the same.", example: "17"},
 			{name: "interval", about: "How often progress may come, 500ms to 1m.", example: "1s"},
 		},
