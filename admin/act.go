@@ -1,11 +1,7 @@
 package admin
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -67,7 +63,7 @@ func (s *Server) abort(w http.ResponseWriter, r *http.Request) {
 		a := abortAnswer{ReqID: id, Etag: etagOf(x.Exec.Seq), State: string(x.State), AcceptedAt: when(time.Now()), Effect: string(result)}
 		status := http.StatusAccepted
 		if wait > 0 {
-			if ended := s.awaitEnd(r.Context(), me, x.Exec.Seq, wait); ended != nil {
+			if ended := s.awaitEnd(w, r, me, x.Exec.Seq, wait); ended != nil {
 				a.Terminal, status = some(s.receipt(*ended, operator)), http.StatusOK
 			}
 		}
@@ -145,7 +141,8 @@ func (s *Server) cannotAbort(id string, seq uint64) refusal {
 			hint: "look at it again, and send its etag", reqID: id,
 		}
 	}
-	for _, r := range s.receiptsOf(id) {
+	receipts := s.receiptsOf(id)
+	for _, r := range receipts {
 		if seq != 0 && r.Exec.Seq != seq {
 			continue
 		}
@@ -155,38 +152,20 @@ func (s *Server) cannotAbort(id string, seq uint64) refusal {
 		}
 		return refusal{kind: alreadyFinished, detail: fmt.Sprintf("req_id %s: outcome %s, %s", id, r.Outcome, explainReceipt(r, operator)), hint: hint, reqID: id}
 	}
-	return refusal{kind: noExec, detail: "req_id " + id + " never came, or is long gone", hint: "see /admin/inflight", reqID: id}
-}
-
-// awaitEnd waits for the receipt of an execution; nil when it takes too long.
-func (s *Server) awaitEnd(ctx context.Context, me *follower, seq uint64, most time.Duration) *observe.Receipt {
-	var found *observe.Receipt
-	s.await(ctx, me, most, func() bool {
-		for _, r := range s.worker.Receipts() {
-			if r.Exec.Seq == seq {
-				found = &r
-				return true
-			}
-		}
-		return false
-	})
-	return found
-}
-
-// await waits until done, which is asked at each event, says so.
-func (s *Server) await(ctx context.Context, me *follower, most time.Duration, done func() bool) bool {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	for !done() {
-		select {
-		case <-me.wake:
-		case <-timer.C:
-			return done()
-		case <-ctx.Done():
-			return false
+	if len(receipts) > 0 {
+		return refusal{
+			kind: otherExec, detail: fmt.Sprintf("If-Match: req_id %s was the execution %s last, which has ended", id, etagOf(receipts[0].Exec.Seq)),
+			hint: "see /admin/execs/" + id, reqID: id,
 		}
 	}
-	return true
+	// Dedup knows of an end a moment before there is a receipt, and may know of it
+	// when the receipt is long gone.
+	for _, c := range s.worker.Dedup().Entries {
+		if c.ID == sandboxID(id) {
+			return refusal{kind: alreadyFinished, detail: fmt.Sprintf("req_id %s: outcome %s", id, c.Outcome), hint: "see /admin/cache", reqID: id}
+		}
+	}
+	return refusal{kind: noExec, detail: "req_id " + id + " never came, or is long gone", hint: "see /admin/inflight", reqID: id}
 }
 
 // survivorsAnswer is the answer to the abort of what was left running.
@@ -227,14 +206,7 @@ func (s *Server) abortSurvivors(w http.ResponseWriter, r *http.Request) {
 	}
 	status := http.StatusAccepted
 	if wait > 0 {
-		a.Gone = s.await(r.Context(), me, wait, func() bool {
-			for _, x := range s.worker.Survivors() {
-				if swept[x.Exec.Seq] {
-					return false
-				}
-			}
-			return true
-		})
+		a.Gone = s.awaitGone(w, r, me, swept, wait)
 	}
 	if a.Gone {
 		status = http.StatusOK
@@ -246,36 +218,4 @@ func (s *Server) abortSurvivors(w http.ResponseWriter, r *http.Request) {
 		}
 		t.line("what req_id %s left running is being ended", id)
 	})
-}
-
-// readBody reads a JSON object into v. No body leaves it as it is.
-func readBody(w http.ResponseWriter, r *http.Request, v any) *refusal {
-	ctl := http.NewResponseController(w)
-	_ = ctl.SetReadDeadline(time.Now().Add(bodyTime)) // a recorder has none
-	defer ctl.SetReadDeadline(time.Time{})
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMost))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return &refusal{kind: bodyTooLarge, detail: fmt.Sprintf("the body has more than %d bytes", bodyMost), hint: "send a small JSON object"}
-	}
-	bad := func(detail string) *refusal {
-		return &refusal{kind: badBody, detail: detail, hint: "send a JSON object with the fields of /admin/openapi.json, or none"}
-	}
-	if err != nil {
-		return bad("the body could not be read: " + printable(err.Error()))
-	}
-	if len(text) == 0 {
-		return nil
-	}
-	if !utf8.Valid(text) {
-		return bad("the body is not UTF-8")
-	}
-	decoder := json.NewDecoder(strings.NewReader(string(text)))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(v); err != nil {
-		return bad(ascii(strings.TrimPrefix(err.Error(), "json: ")))
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return bad("there is something behind the object")
-	}
-	return nil
 }

@@ -12,12 +12,19 @@ import (
 	"unicode/utf8"
 )
 
-// parseEtag reads an etag, in quotes as HTTP wants it or bare.
+// parseEtag reads an etag as the lists show it, in quotes as HTTP wants it or
+// bare. It is never 0, which no execution has.
 func parseEtag(given string) (uint64, error) {
 	if unquoted, ok := strings.CutPrefix(given, `"`); ok {
-		given = strings.TrimSuffix(unquoted, `"`)
+		if given, ok = strings.CutSuffix(unquoted, `"`); !ok {
+			return 0, strconv.ErrSyntax
+		}
 	}
-	return strconv.ParseUint(given, 10, 64)
+	seq, err := strconv.ParseUint(given, 10, 64)
+	if err == nil && (seq == 0 || etagOf(seq) != given) {
+		err = strconv.ErrSyntax
+	}
+	return seq, err
 }
 
 // levelRevert puts the log level back when its time is over.
