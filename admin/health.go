@@ -102,11 +102,16 @@ func liveChecks(s *Server, v vitals, now time.Time) []checkView {
 	session := passed("session", "attached, or about to try", time.Time{})
 	switch {
 	case v.status.Draining || v.status.Attached:
+	case len(v.sessions) == 0 && v.status.NextAttempt.IsZero() && now.Sub(s.health.started) > attemptMost:
+		session = failed("session", "stuck", "no attempt to attach has begun", s.health.started)
 	case !v.status.NextAttempt.IsZero() && now.Sub(v.status.NextAttempt) > overdueMost:
 		session = failed("session", "overdue", "the next attempt to attach does not come", v.status.NextAttempt)
 	case len(v.sessions) > 0:
-		if x := v.sessions[0]; x.EndedAt.IsZero() && x.HelloAt.IsZero() && now.Sub(x.DialedAt) > attemptMost {
+		switch x := v.sessions[0]; {
+		case x.EndedAt.IsZero() && x.HelloAt.IsZero() && now.Sub(x.DialedAt) > attemptMost:
 			session = failed("session", "stuck", "an attempt to attach does not end", x.DialedAt)
+		case !x.EndedAt.IsZero() && v.status.NextAttempt.IsZero() && now.Sub(x.EndedAt) > attemptMost:
+			session = failed("session", "stuck", "no attempt follows the last one", x.EndedAt)
 		}
 	}
 	return []checkView{session}
@@ -114,23 +119,25 @@ func liveChecks(s *Server, v vitals, now time.Time) []checkView {
 
 // readyChecks: an exec that is sent now would run.
 func readyChecks(s *Server, v vitals, now time.Time) []checkView {
-	return []checkView{relayCheck(v, now), queueCheck(v.status), admissionCheck(v.status), s.adminCheck()}
+	return []checkView{s.relayCheck(v, now), queueCheck(v.status), admissionCheck(v.status), s.adminCheck()}
 }
 
-func relayCheck(v vitals, now time.Time) checkView {
-	if v.status.Attached {
-		return passed("relay", fmt.Sprintf("session %d", v.status.Session), time.Time{})
-	}
+func (s *Server) relayCheck(v vitals, now time.Time) checkView {
 	for _, x := range v.sessions {
 		switch {
 		case x.HelloAt.IsZero():
 			continue
+		case v.status.Attached, x.EndedAt.IsZero(): // status and sessions are not of the same moment
+			return passed("relay", fmt.Sprintf("session %d", x.Number), x.HelloAt)
 		case now.Sub(x.EndedAt) < recovery:
 			return passed("relay", "lost a moment ago", x.EndedAt)
 		}
 		return failed("relay", "lost", "no relay is attached; see /admin/connections", x.EndedAt)
 	}
-	return failed("relay", "never attached", "no relay has been reached yet; see /admin/connections", time.Time{})
+	if v.status.Attached {
+		return passed("relay", fmt.Sprintf("session %d", v.status.Session), time.Time{})
+	}
+	return failed("relay", "never attached", "no relay has been reached yet; see /admin/connections", s.health.started)
 }
 
 func queueCheck(st observe.Status) checkView {

@@ -27,7 +27,9 @@ func TestHealth(t *testing.T) {
 		{"closed", observe.Status{Attached: true, QueueCap: 64, Closed: true}, nil, 200, 503, "operator"},
 		{"never attached", observe.Status{QueueCap: 64}, []observe.Session{{DialedAt: time.Now()}}, 200, 503, "[-]relay never attached"},
 		{"lost a moment ago", observe.Status{QueueCap: 64}, lost(time.Second), 200, 200, "ok"},
-		{"lost for long", observe.Status{QueueCap: 64}, lost(time.Minute), 200, 503, "[-]relay lost"},
+		{"lost for long", observe.Status{QueueCap: 64, NextAttempt: time.Now().Add(time.Second)}, lost(time.Hour), 200, 503, "[-]relay lost"},
+		{"attached since the status was read", observe.Status{QueueCap: 64}, []observe.Session{{HelloAt: time.Now()}}, 200, 200, "ok"},
+		{"no attempt after the last", observe.Status{QueueCap: 64}, lost(2 * time.Minute), 503, 503, "[-]session stuck: no attempt follows"},
 		{"an attempt that does not end", observe.Status{QueueCap: 64}, []observe.Session{{DialedAt: time.Now().Add(-2 * time.Minute)}}, 503, 503, "[-]session stuck"},
 		{"an attempt that does not come", observe.Status{QueueCap: 64, NextAttempt: time.Now().Add(-time.Minute)}, nil, 503, 503, "[-]session overdue"},
 	} {
@@ -96,5 +98,51 @@ func TestWorkerThatHangsIsNotAlive(t *testing.T) {
 	}
 	if w.times > 2 {
 		t.Errorf("the worker was asked %d times", w.times)
+	}
+}
+
+// Times that decide, to the moment.
+func TestTimesOfHealth(t *testing.T) {
+	s := serverOf(busyWorker())
+	now := s.health.started.Add(time.Hour)
+	before := func(d time.Duration) time.Time { return now.Add(-d) }
+	relay := func(v vitals) checkView { return s.relayCheck(v, now) }
+	session := func(v vitals) checkView { return liveChecks(s, v, now)[0] }
+	lost := func(ago time.Duration) vitals {
+		return vitals{sessions: []observe.Session{{DialedAt: before(time.Second)}, {HelloAt: before(time.Hour), EndedAt: before(ago)}}}
+	}
+	dialed := func(ago time.Duration) vitals { return vitals{sessions: []observe.Session{{DialedAt: before(ago)}}} }
+	next := func(ago time.Duration) vitals { return vitals{status: observe.Status{NextAttempt: before(ago)}} }
+	after := func(ago time.Duration) vitals { return vitals{sessions: []observe.Session{{EndedAt: before(ago)}}} }
+	for _, c := range []struct {
+		name    string
+		check   checkView
+		healthy bool
+		since   time.Time
+	}{
+		{"just recovering", relay(lost(recovery - 1)), true, before(recovery - 1)},
+		{"no longer recovering", relay(lost(recovery)), false, before(recovery)},
+		{"attached", relay(vitals{status: observe.Status{Attached: true}, sessions: []observe.Session{{HelloAt: before(time.Minute)}}}), true, before(time.Minute)},
+		{"never attached", relay(dialed(0)), false, s.health.started},
+		{"an attempt at its limit", session(dialed(attemptMost)), true, time.Time{}},
+		{"an attempt past it", session(dialed(attemptMost + 1)), false, before(attemptMost + 1)},
+		{"a next attempt at its limit", session(next(overdueMost)), true, time.Time{}},
+		{"a next attempt past it", session(next(overdueMost + 1)), false, before(overdueMost + 1)},
+		{"nothing after the last attempt", session(after(attemptMost)), true, time.Time{}},
+		{"nothing for too long", session(after(attemptMost + 1)), false, before(attemptMost + 1)},
+		{"no attempt at all", session(vitals{}), false, s.health.started},
+		{"stopping", session(vitals{status: observe.Status{Draining: true}}), true, time.Time{}},
+	} {
+		since := "null"
+		if c.check.Since != nil {
+			since = *c.check.Since
+		}
+		want := "null"
+		if w := when(c.since); w != nil {
+			want = *w
+		}
+		if c.check.Healthy != c.healthy || since != want {
+			t.Errorf("%s: healthy %t since %s, want %t since %s", c.name, c.check.Healthy, since, c.healthy, want)
+		}
 	}
 }
