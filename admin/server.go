@@ -100,6 +100,7 @@ func (s *Server) Close(ctx context.Context) error {
 		err = errors.Join(err, s.http.Close())
 	}
 	s.revert.cancel()
+	s.denials.close()
 	for _, d := range s.doors {
 		_ = d.Close() // if it was never served
 	}
