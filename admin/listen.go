@@ -66,7 +66,7 @@ func (s *Server) Listen(sockets, addrs []string) (err error) {
 		}
 	}
 	for _, addr := range addrs {
-		listeners, err := listenTCP(addr)
+		listeners, err := s.listenTCP(addr)
 		if err == nil {
 			for _, l := range listeners {
 				s.doors = append(s.doors, newDoor(l, "tcp"))
@@ -92,29 +92,38 @@ func cannotBeMade(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EROFS)
 }
 
-// listenTCP binds one address; localhost is both of them, if there is the second.
-func listenTCP(addr string) ([]net.Listener, error) {
-	addresses := []string{addr}
-	if host(addr) == "localhost" {
-		_, port, _ := net.SplitHostPort(addr)
-		addresses = []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
+// listenTCP binds one address; localhost is both of them, on the same port, if
+// there is the second here. Where it is but is taken, that is a problem: clients
+// try ::1 first, and who serves there may be a command.
+func (s *Server) listenTCP(addr string) ([]net.Listener, error) {
+	if host(addr) != "localhost" {
+		l, err := listenLoopback(addr)
+		return []net.Listener{l}, err
 	}
-	var all []net.Listener
-	for i, a := range addresses {
-		l, err := net.Listen("tcp", a)
-		if err == nil && !isLoopback(l.Addr()) { // what was bound counts, not what was written
-			l.Close()
-			err = fmt.Errorf("%s is not loopback", l.Addr())
-		}
-		if err != nil {
-			if i > 0 { // there may be no ::1 here
-				break
-			}
-			return nil, err
-		}
-		all = append(all, l)
+	_, port, _ := net.SplitHostPort(addr)
+	first, err := listenLoopback(net.JoinHostPort("127.0.0.1", port))
+	if err != nil {
+		return nil, err
 	}
-	return all, nil
+	second := net.JoinHostPort("::1", strconv.Itoa(first.Addr().(*net.TCPAddr).Port)) // the one that 0 became
+	l, err := listenLoopback(second)
+	switch {
+	case err == nil:
+		return []net.Listener{first, l}, nil
+	case !errors.Is(err, syscall.EADDRNOTAVAIL) && !errors.Is(err, syscall.EAFNOSUPPORT):
+		s.problem("admin address not bound", second, rootOf(err))
+	}
+	return []net.Listener{first}, nil
+}
+
+// listenLoopback binds one address. What was bound counts, not what was written.
+func listenLoopback(addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err == nil && !isLoopback(l.Addr()) {
+		l.Close()
+		return nil, fmt.Errorf("%s is not loopback", l.Addr())
+	}
+	return l, err
 }
 
 // rootOf is the error under those that repeat the address.

@@ -75,7 +75,8 @@ func (f *socketFile) remove() error {
 		return nil
 	}
 	now, err := os.Lstat(f.path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(now, f.file) {
+	// The number of an inode alone can be that of ours, used again.
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !(os.SameFile(now, f.file) && now.ModTime().Equal(f.file.ModTime())) {
 		return nil
 	}
 	f.file = nil
@@ -87,6 +88,14 @@ func (f *socketFile) remove() error {
 func ownDirectory(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
+	}
+	link, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if owner := int(link.Sys().(*syscall.Stat_t).Uid); owner != 0 && owner != os.Geteuid() && link.Mode().Type() == fs.ModeSymlink {
+		// It leads to a directory of ours for now.
+		return fmt.Errorf("%s is a link of user %d: use a directory of your own", dir, owner)
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -102,17 +111,27 @@ func ownDirectory(dir string) error {
 	return nil
 }
 
-// lockDirectory waits for whoever else is making a socket there.
+// lockTime is what another one that makes a socket in the same place gets. It
+// needs a few system calls; a command could hold the lock for ever.
+const lockTime = 2 * time.Second
+
+// lockDirectory waits for whoever else is making a socket there, for lockTime at
+// most.
 func lockDirectory(dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	for until := time.Now().Add(lockTime); ; time.Sleep(5 * time.Millisecond) { // flock(2) has no time limit
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil // which ends the lock too
+		}
+		if err != unix.EWOULDBLOCK && err != unix.EINTR || time.Now().After(until) {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", dir, err)
+		}
 	}
-	return func() { f.Close() }, nil // which ends the lock too
 }
 
 // removeStale removes a socket of ours that nobody serves. Anything else in its
