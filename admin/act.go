@@ -11,8 +11,6 @@ import (
 )
 
 const (
-	bodyMost   = 4 << 10 // bytes
-	bodyTime   = 5 * time.Second
 	reasonMost = 120 // runes
 	waitMost   = time.Minute
 )

@@ -8,25 +8,19 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 	"unicode/utf8"
 )
 
 // readBody reads a JSON object into v. No body leaves it as it is.
 func readBody(w http.ResponseWriter, r *http.Request, v any) *refusal {
-	ctl := http.NewResponseController(w)
-	_ = ctl.SetReadDeadline(time.Now().Add(bodyTime)) // a recorder has none
-	defer ctl.SetReadDeadline(time.Time{})
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMost))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return &refusal{kind: bodyTooLarge, detail: fmt.Sprintf("the body has more than %d bytes", bodyMost), hint: "send a small JSON object"}
+	text, no := takeBody(w, r)
+	if no != nil {
+		return no
 	}
 	bad := func(detail string) *refusal {
 		return &refusal{kind: badBody, detail: detail, hint: "send a JSON object with the fields of /admin/openapi.json, or none"}
 	}
 	switch {
-	case err != nil:
-		return bad("the body could not be read: " + printable(err.Error()))
 	case len(text) == 0:
 		return nil
 	case !utf8.Valid(text):
@@ -36,7 +30,7 @@ func readBody(w http.ResponseWriter, r *http.Request, v any) *refusal {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	err = decoder.Decode(v)
+	err := decoder.Decode(v)
 	if other := (*json.UnmarshalTypeError)(nil); errors.As(err, &other) {
 		return bad(printable(fmt.Sprintf("%s: it is a %s, and has to be a %s", other.Field, other.Value, other.Type)))
 	}

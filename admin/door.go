@@ -85,9 +85,11 @@ func (s *Server) newHTTP() *http.Server {
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    headerMost,
-		BaseContext:       func(net.Listener) context.Context { return s.streams },
-		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
-		ErrorLog:          serverLog(s.options.Log),
+		// "OPTIONS *" is for the guard as well, not for net/http to answer by itself.
+		DisableGeneralOptionsHandler: true,
+		BaseContext:                  func(net.Listener) context.Context { return s.streams },
+		ConnContext:                  func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+		ErrorLog:                     serverLog(s.options.Log),
 	}
 }
 

@@ -27,6 +27,12 @@ func TestGuardOfLoopback(t *testing.T) {
 		{"a name that begins like ours", "GET", "/admin/status", []string{"Host", "localhost.evil.example"}, 403, "foreign-host"},
 		{"a probe under another name", "GET", "/livez", []string{"Host", "evil.example"}, 403, "foreign-host"},
 
+		{"every other loopback address", "GET", "/admin/status", []string{"Host", "127.0.0.2"}, 403, "foreign-host"},
+		{"two dots at the end", "GET", "/admin/status", []string{"Host", "localhost..:1"}, 403, "foreign-host"},
+		{"a bare IPv6 address", "GET", "/admin/status", []string{"Host", "[::1]"}, 200, ""},
+
+		{"a proxy's empty word", "GET", "/admin/status", []string{"X-Forwarded-For", ""}, 403, "behind-proxy"},
+		{"a proxy's other word", "GET", "/admin/status", []string{"X-Forwarded-Host", "localhost"}, 403, "behind-proxy"},
 		{"a proxy's word", "GET", "/admin/status", []string{"X-Forwarded-For", "10.0.0.1"}, 403, "behind-proxy"},
 		{"the standard's word", "GET", "/admin/status", []string{"Forwarded", "for=10.0.0.1"}, 403, "behind-proxy"},
 		{"nginx's word", "GET", "/admin/status", []string{"X-Real-IP", "10.0.0.1"}, 403, "behind-proxy"},
@@ -36,6 +42,7 @@ func TestGuardOfLoopback(t *testing.T) {
 		{"a read by our page", "GET", "/admin/status", []string{"Sec-Fetch-Site", "same-origin"}, 200, ""},
 		{"a read by a sister site", "GET", "/admin/status", []string{"Sec-Fetch-Site", "same-site"}, 403, "cross-site"},
 		{"a read by another site", "GET", "/admin/status", []string{"Sec-Fetch-Site", "cross-site"}, 403, "cross-site"},
+		{"a read by a site that has no name yet", "GET", "/admin/status", []string{"Sec-Fetch-Site", "new-site"}, 403, "cross-site"},
 		{"a read with no origin", "GET", "/admin/status", []string{"Origin", "null"}, 403, "cross-site"},
 
 		{"a write by hand", "POST", "/admin/inflight/99/abort", nil, 404, "not-found"},
@@ -49,6 +56,9 @@ func TestGuardOfLoopback(t *testing.T) {
 		{"a write by GET", "GET", "/admin/inflight/1/abort", nil, 405, "wrong-method"},
 		{"a read by POST", "POST", "/admin/inflight", nil, 405, "wrong-method"},
 		{"a preflight", "OPTIONS", "/admin/inflight/1/abort", []string{"Origin", "http://localhost"}, 405, "wrong-method"},
+		{"a method that nobody knows", "BREW", "/admin/inflight", nil, 405, "wrong-method"},
+		{"a method that nobody knows at no path", "BREW", "/admin/nothing", nil, 404, "no-route"},
+		{"a slash at the end", "GET", "/admin/inflight/", nil, 404, "no-route"},
 		{"no such path", "GET", "/admin/nothing", nil, 404, "no-route"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

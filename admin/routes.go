@@ -46,7 +46,7 @@ func (s *Server) Handler() http.Handler {
 	root := chi.NewRouter()
 	root.Use(s.recovered, s.guarded, middleware.GetHead)
 	root.NotFound(s.notFound)
-	root.MethodNotAllowed(wrongMethodOf(root))
+	root.MethodNotAllowed(s.wrongMethodOf(root))
 	routes := s.routes()
 	for _, each := range routes {
 		handler := s.only(each.who, each.serve)
@@ -67,7 +67,8 @@ func (s *Server) Handler() http.Handler {
 // sayCanonical tells an alias from the path that will stay.
 func sayCanonical(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Location", canonical+below(r.URL.Path))
+		// Escaped, as it came: a header goes to the terminal of whoever asks with curl -i.
+		w.Header().Set("Content-Location", canonical+below(r.URL.EscapedPath()))
 		next(w, r)
 	}
 }
@@ -109,7 +110,9 @@ func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 	refuse(w, r, refusal{kind: noRoute, detail: "nothing is at " + ascii(r.URL.Path), hint: "/admin/ lists all paths"})
 }
 
-func wrongMethodOf(root chi.Routes) http.HandlerFunc {
+// wrongMethodOf refuses a method that a path does not have. A trailing slash is
+// part of a path: there is one way to write each.
+func (s *Server) wrongMethodOf(root chi.Routes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string
 		for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
@@ -120,6 +123,10 @@ func wrongMethodOf(root chi.Routes) http.HandlerFunc {
 			if root.Match(chi.NewRouteContext(), asked, r.URL.Path) {
 				allowed = append(allowed, m)
 			}
+		}
+		if len(allowed) == 0 { // chi asks here first when it does not know the method
+			s.notFound(w, r)
+			return
 		}
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		refuse(w, r, refusal{

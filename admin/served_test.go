@@ -133,3 +133,14 @@ func (s served) ask(network, method, path, body string, headers ...string) (code
 	}
 	return answer.StatusCode, string(got), answer.Header
 }
+
+// doorOf is the first door of a network.
+func (s served) doorOf(network string) *door {
+	for _, d := range s.doors {
+		if d.network == network {
+			return d
+		}
+	}
+	s.t.Fatalf("no door of %s", network)
+	return nil
+}
