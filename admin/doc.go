@@ -17,7 +17,11 @@
 //
 //	server.go   what a Server needs, routes
 //	asker.go    the three classes
+//	door.go     one listener and its limits
+//	peer.go     the socket at the other end, and diag.go how the kernel is asked
 //	guard.go    what is refused before it is routed
+//	body.go     how long and how large a body may be
+//	denials.go  what was refused to commands, reported
 //	answer.go   text, JSON, page: who gets what
 //	problem.go  every error there is
 //	feed.go     events and who follows them

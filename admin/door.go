@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	connectionsMost = 64       // at a door at a time
-	asksPerSecond   = 100      // at a door: each is a look at the process table
-	headerMost      = 16 << 10 // bytes
+	connectionsMost = 64              // at a door at a time
+	lookWait        = 2 * time.Second // for the looks before it
+	headerMost      = 16 << 10        // bytes
 	headerTime      = 5 * time.Second
 	idleTime        = 60 * time.Second
 	wrongTokens     = 5 // at a door in a row; then one a second
@@ -28,18 +28,44 @@ const (
 // the others free.
 type door struct {
 	net.Listener
-	network  string // tcp or unix
+	network  string                 // tcp or unix
+	inside   func(*connection) bool // whether a command has made it, where that is known at once; else nil
 	open     atomic.Int64
-	asks     *rate.Limiter
+	looks    *rate.Limiter // at the process table
+	looking  chan struct{} // has room for one look
+	guessing sync.Mutex    // guards failures
 	failures *rate.Limiter // wrong tokens
-	looking  sync.Mutex    // held while a peer is looked for
 }
 
+// looksPerSecond is how many looks at the process table a door is good for, in a
+// row and as a rule. Each costs some milliseconds of CPU, and over TCP commands can
+// ask for them.
+var looksPerSecond = map[string]rate.Limit{"unix": 100, "tcp": 20}
+
 func newDoor(l net.Listener, network string) *door {
+	most := looksPerSecond[network]
 	return &door{
 		Listener: l, network: network,
-		asks:     rate.NewLimiter(asksPerSecond, asksPerSecond),
+		looks: rate.NewLimiter(most, int(2*most)), looking: make(chan struct{}, 1),
 		failures: rate.NewLimiter(1, wrongTokens),
+	}
+}
+
+// look waits for its turn to look at the process table. Call done after it.
+func (d *door) look(ctx context.Context) (done func(), no *refusal) {
+	if d.looks.Allow() {
+		timer := time.NewTimer(lookWait)
+		defer timer.Stop()
+		select {
+		case d.looking <- struct{}{}:
+			return func() { <-d.looking }, nil
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	return nil, &refusal{
+		kind: tooMany, detail: "more requests come in here than can be looked into",
+		hint: "ask again in a second, or over the unix socket, which is counted apart",
 	}
 }
 
@@ -50,13 +76,21 @@ func (d *door) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if d.network == "tcp" && !isLoopback(c.RemoteAddr()) || d.open.Load() >= connectionsMost {
+		conn := &connection{Conn: c, door: d, at: time.Now()}
+		if d.network == "tcp" && !isLoopback(c.RemoteAddr()) || d.full(conn) {
 			c.Close()
 			continue
 		}
 		d.open.Add(1)
-		return &connection{Conn: c, door: d, at: time.Now()}, nil
+		return conn, nil
 	}
+}
+
+// full says that there is no room for c. Half of the room is never for commands,
+// where they are known at once: they must not shut everybody out.
+func (d *door) full(c *connection) bool {
+	open := d.open.Load()
+	return open >= connectionsMost || open >= connectionsMost/2 && d.inside != nil && d.inside(c)
 }
 
 // connection is one at a door.

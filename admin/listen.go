@@ -54,7 +54,9 @@ func (s *Server) Listen(sockets, addrs []string) (err error) {
 	for i, socket := range sockets {
 		l, err := s.socket.listen(socket)
 		if err == nil {
-			s.doors = append(s.doors, newDoor(l, "unix"))
+			d := newDoor(l, "unix")
+			d.inside = func(c *connection) bool { return s.overSocket(c).class == descendant }
+			s.doors = append(s.doors, d)
 			break
 		}
 		last := i == len(sockets)-1

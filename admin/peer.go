@@ -27,26 +27,33 @@ type socketPeer struct {
 // closes what it gets.
 func peerOf(c net.Conn) (p socketPeer, err error) {
 	p.pidfd = -1
+	err = descriptorOf(c, func(fd int) error {
+		cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if err != nil {
+			return err
+		}
+		p.pid, p.uid = int(cred.Pid), int(cred.Uid)
+		if pidfd, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD); err == nil {
+			p.pidfd = pidfd
+		}
+		return nil
+	})
+	return p, err
+}
+
+// descriptorOf lends the descriptor of a connection.
+func descriptorOf(c net.Conn, to func(fd int) error) error {
 	raw, ok := c.(syscall.Conn)
 	if !ok {
-		return p, errors.New("no socket")
+		return errors.New("no socket")
 	}
 	conn, err := raw.SyscallConn()
 	if err != nil {
-		return p, err
+		return err
 	}
 	var failed error
-	err = conn.Control(func(fd uintptr) {
-		var cred *unix.Ucred
-		if cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); failed != nil {
-			return
-		}
-		p.pid, p.uid = int(cred.Pid), int(cred.Uid)
-		if pidfd, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEERPIDFD); err == nil {
-			p.pidfd = pidfd
-		}
-	})
-	return p, errors.Join(err, failed)
+	err = conn.Control(func(fd uintptr) { failed = to(int(fd)) })
+	return errors.Join(err, failed)
 }
 
 // alive says that the process has lived until now, so that its number is its
@@ -61,6 +68,29 @@ func (p socketPeer) close() {
 	}
 }
 
+// inodeBehind finds the inode of the socket that a connection over the unix
+// socket was made with. 0 is none that is open. An error is for want of unix_diag.
+func inodeBehind(c net.Conn) (inode uint64, err error) {
+	var own unix.Stat_t
+	if err := descriptorOf(c, func(fd int) error { return unix.Fstat(fd, &own) }); err != nil {
+		return 0, err
+	}
+	return diagPeer(own.Ino)
+}
+
+// connectedStill says that nobody else can have the other address of a TCP
+// connection: only after a reset, which leaves ours in TCP_CLOSE, or when both
+// ends have said goodbye, may the kernel give it to another socket.
+func connectedStill(c net.Conn) bool {
+	const established, closeWait = 1, 8 // tcp_states.h
+	var info *unix.TCPInfo
+	err := descriptorOf(c, func(fd int) (err error) {
+		info, err = unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		return err
+	})
+	return err == nil && (info.State == established || info.State == closeWait)
+}
+
 // socketInode finds the inode of the socket at the other end of a connection on
 // this machine: local is its own address there. 0 is none that is open.
 func socketInode(local, remote net.Addr) (uint64, error) {
@@ -72,10 +102,21 @@ func socketInode(local, remote net.Addr) (uint64, error) {
 	if err == nil {
 		return inode, nil
 	}
-	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		if inode, err = tableInode(table, from, to); err == nil && inode != 0 {
-			return inode, nil
+	return inodeInTables([]string{"/proc/net/tcp", "/proc/net/tcp6"}, from, to)
+}
+
+// inodeInTables asks one table after the other; there may be no second one.
+func inodeInTables(tables []string, from, to netip.AddrPort) (inode uint64, err error) {
+	read := false
+	for _, table := range tables {
+		inode, err = tableInode(table, from, to)
+		if inode != 0 || err == errNoInode {
+			return inode, err
 		}
+		read = read || err == nil
+	}
+	if read {
+		return 0, nil
 	}
 	return 0, err
 }
@@ -89,73 +130,12 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
 }
 
-// diagInode asks for exactly one socket over netlink (sock_diag(7)). A socket of
-// an IPv6 family that speaks IPv4 is found as one of IPv4.
-func diagInode(from, to netip.AddrPort) (uint64, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
-	if err != nil {
-		return 0, err
-	}
-	defer unix.Close(fd)
-	// It never takes long; a kernel that says nothing must not hold us up.
-	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1})
-	if err := unix.Sendto(fd, diagRequest(from, to), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return 0, err
-	}
-	buf := make([]byte, 4<<10)
-	n, _, err := unix.Recvfrom(fd, buf, 0)
-	if err != nil {
-		return 0, err
-	}
-	return diagAnswer(buf[:n])
-}
+// tableEstablished is TCP_ESTABLISHED as the table writes it: the socket of a
+// process, which has an inode. A socket that was closed has another state.
+const tableEstablished = "01"
 
-const (
-	netlinkHeader = 16 // struct nlmsghdr
-	diagByFamily  = 20 // SOCK_DIAG_BY_FAMILY
-	// Of struct inet_diag_msg: family, state, timer, retrans; then the socket's id
-	// (48), expires, rqueue, wqueue, uid, inode (4 each).
-	diagInodeAt = netlinkHeader + 4 + 48 + 4*4
-)
-
-// diagRequest is a struct nlmsghdr and a struct inet_diag_req_v2.
-func diagRequest(from, to netip.AddrPort) []byte {
-	native, network := binary.NativeEndian, binary.BigEndian
-	b := make([]byte, netlinkHeader+56)
-	native.PutUint32(b[0:], uint32(len(b)))
-	native.PutUint16(b[4:], diagByFamily)
-	native.PutUint16(b[6:], unix.NLM_F_REQUEST) // without NLM_F_DUMP: one socket
-	q := b[netlinkHeader:]
-	q[0] = unix.AF_INET6
-	if from.Addr().Is4() {
-		q[0] = unix.AF_INET
-	}
-	q[1] = unix.IPPROTO_TCP
-	native.PutUint32(q[4:], 0xffffffff) // in any state
-	network.PutUint16(q[8:], from.Port())
-	network.PutUint16(q[10:], to.Port())
-	copy(q[12:28], from.Addr().AsSlice())
-	copy(q[28:44], to.Addr().AsSlice())
-	native.PutUint64(q[48:], 0xffffffffffffffff) // INET_DIAG_NOCOOKIE
-	return b
-}
-
-func diagAnswer(b []byte) (uint64, error) {
-	native := binary.NativeEndian
-	if len(b) < netlinkHeader+4 {
-		return 0, unix.EBADMSG
-	}
-	if native.Uint16(b[4:]) == unix.NLMSG_ERROR {
-		if errno := unix.Errno(-int32(native.Uint32(b[netlinkHeader:]))); errno != unix.ENOENT {
-			return 0, errno
-		}
-		return 0, nil // there is no such socket
-	}
-	if native.Uint16(b[4:]) != diagByFamily || len(b) < diagInodeAt+4 {
-		return 0, unix.EBADMSG
-	}
-	return uint64(native.Uint32(b[diagInodeAt:])), nil
-}
+// errNoInode is of a kernel that is not Linux itself and tells less.
+var errNoInode = errors.New("the table of sockets has no inodes here")
 
 // tableInode looks a socket up in /proc/net/tcp (proc_pid_net(5)), for kernels
 // without sock_diag.
@@ -172,7 +152,11 @@ func tableInode(path string, from, to netip.AddrPort) (uint64, error) {
 		// sl, local, remote, state, queues, timer, retransmits, uid, timeout, inode
 		fields := strings.Fields(lines.Text())
 		if len(fields) > 9 && fields[1] == local && fields[2] == remote {
-			return strconv.ParseUint(fields[9], 10, 64)
+			inode, err := strconv.ParseUint(fields[9], 10, 64)
+			if inode == 0 && fields[3] == tableEstablished {
+				err = errNoInode
+			}
+			return inode, err
 		}
 	}
 	return 0, lines.Err()

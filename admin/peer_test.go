@@ -2,12 +2,14 @@ package admin
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,7 +17,7 @@ import (
 )
 
 // inodeOf is what /proc says of a socket of ours.
-func inodeOf(t *testing.T, c *net.TCPConn) uint64 {
+func inodeOf(t *testing.T, c syscall.Conn) uint64 {
 	t.Helper()
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -163,4 +165,40 @@ func TestConnectForAnother(t *testing.T) {
 	}
 	defer c.Close()
 	os.Stdin.Read(make([]byte, 1))
+}
+
+// Where the kernel lists sockets but not their inodes, nothing follows from that.
+func TestTablesOfSocketsAreRead(t *testing.T) {
+	from, to := netip.MustParseAddrPort("127.0.0.1:4660"), netip.MustParseAddrPort("127.0.0.1:9690")
+	row := func(state, inode string) string {
+		return "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n" +
+			"   0: " + tableAddr(from, false) + " " + tableAddr(to, false) + " " + state + " 00000000:00000000 00:00000000 00000000     0        0 " + inode + " 1\n"
+	}
+	empty := row("01", "1")[:40] + "\n"
+	for _, c := range []struct {
+		name   string
+		tables []string // what is in them; "" is none that can be read
+		want   uint64
+		bad    bool
+	}{
+		{"a socket", []string{row("01", "812"), ""}, 812, false},
+		{"none", []string{empty, empty}, 0, false},
+		{"none, and no second table", []string{empty, ""}, 0, false},
+		{"one that was closed", []string{row("06", "0"), empty}, 0, false},
+		{"one without an inode", []string{row("01", "0"), empty}, 0, true},
+		{"no tables", []string{"", ""}, 0, true},
+	} {
+		dir := t.TempDir()
+		var tables []string
+		for i, text := range c.tables {
+			tables = append(tables, filepath.Join(dir, strconv.Itoa(i)))
+			if text != "" {
+				os.WriteFile(tables[i], []byte(text), 0o600)
+			}
+		}
+		got, err := inodeInTables(tables, from, to)
+		if got != c.want || (err != nil) != c.bad {
+			t.Errorf("%s: %d, %v", c.name, got, err)
+		}
+	}
 }
