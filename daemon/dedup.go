@@ -21,6 +21,7 @@ type dedup struct {
 type completed struct {
 	fingerprint fingerprint
 	outcome     outcome
+	trace       string // id of the trace of the run
 	storedAt    time.Time
 	hits        int64
 	lastHitAt   time.Time
@@ -50,8 +51,8 @@ func (d *dedup) replay(reqID uint64, f fingerprint) (o outcome, same, collided b
 	return c.outcome, true, false
 }
 
-func (d *dedup) remember(reqID uint64, f fingerprint, o outcome) {
-	if d.entries.Add(reqID, &completed{fingerprint: f, outcome: o, storedAt: time.Now()}) {
+func (d *dedup) remember(reqID uint64, f fingerprint, o outcome, trace string) {
+	if d.entries.Add(reqID, &completed{fingerprint: f, outcome: o, trace: trace, storedAt: time.Now()}) {
 		d.counts.Evictions++
 	}
 }
@@ -69,6 +70,7 @@ func (d *dedup) snapshot() observe.Dedup {
 			Outcome:     c.outcome.kind,
 			ExitCode:    c.outcome.code,
 			Truncated:   c.outcome.truncated,
+			TraceID:     c.trace,
 			StoredAt:    c.storedAt,
 			Hits:        c.hits,
 			LastHitAt:   c.lastHitAt,

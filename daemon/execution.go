@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -141,7 +142,27 @@ func newExecution(s *session, req *sandboxv1.Exec) *execution {
 	}
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	x.ctx, x.cancel = s.d.observer.Begin(ctx, x.exec), cancel
+	if t, ok := s.d.observer.(observe.Tracer); ok {
+		x.exec.Trace = t.Trace(x.ctx)
+	}
 	return x
+}
+
+// environ is the environment of this exec's command.
+func (x *execution) environ() []string {
+	t, ok := x.d.observer.(observe.Tracer)
+	if !ok {
+		return x.d.cfg.Env
+	}
+	added := t.ChildEnv(x.ctx)
+	if len(added) == 0 {
+		return x.d.cfg.Env
+	}
+	named := func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.ContainsFunc(added, func(a string) bool { return strings.HasPrefix(a, name+"=") })
+	}
+	return append(slices.DeleteFunc(slices.Clone(x.d.cfg.Env), named), added...)
 }
 
 // event reports a fact of this exec.

@@ -172,7 +172,7 @@ func (l *ledger) forgetLocked(x *execution, o outcome) {
 		delete(l.inflight, x.reqID)
 	}
 	if o.remembered() {
-		l.finished.remember(x.reqID, x.fingerprint, o)
+		l.finished.remember(x.reqID, x.fingerprint, o, x.exec.Trace.ID)
 	}
 	l.countLocked(o)
 }

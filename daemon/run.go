@@ -83,7 +83,7 @@ func (d *Daemon) start(x *execution) (w *workspace, run *runner.Run, err error) 
 		Text:    x.request.GetCommand(),
 		Stdin:   x.request.GetStdin(),
 		Dir:     w.dir(),
-		Env:     d.cfg.Env,
+		Env:     x.environ(),
 		Timeout: x.exec.Timeout,
 	}, x)
 	x.request = nil // a large one must not live as long as the command

@@ -16,6 +16,16 @@ type Observer interface {
 	Event(ctx context.Context, e Event)
 }
 
+// Tracer is an Observer that makes traces. The core asks the first there is, and
+// knows no more of traces than this.
+type Tracer interface {
+	// Trace says, after Begin, where the exec of ctx is to be found.
+	Trace(ctx context.Context) Trace
+	// ChildEnv is what the command's environment gets, as NAME=value, in the
+	// place of what it may have inherited under the same names.
+	ChildEnv(ctx context.Context) []string
+}
+
 // Event is one of the types below.
 type Event interface{ event() }
 
@@ -148,13 +158,36 @@ func (DrainEnded) event()      {}
 // Observers tells each of its members in turn.
 type Observers []Observer
 
-var _ Observer = Observers(nil)
+var (
+	_ Observer = Observers(nil)
+	_ Tracer   = Observers(nil)
+)
 
 func (o Observers) Begin(ctx context.Context, x Exec) context.Context {
 	for _, each := range o {
 		ctx = each.Begin(ctx, x)
 	}
 	return ctx
+}
+
+// Trace asks the first member that makes traces.
+func (o Observers) Trace(ctx context.Context) Trace {
+	for _, each := range o {
+		if t, ok := each.(Tracer); ok {
+			return t.Trace(ctx)
+		}
+	}
+	return Trace{}
+}
+
+// ChildEnv asks the first member that makes traces.
+func (o Observers) ChildEnv(ctx context.Context) []string {
+	for _, each := range o {
+		if t, ok := each.(Tracer); ok {
+			return t.ChildEnv(ctx)
+		}
+	}
+	return nil
 }
 
 func (o Observers) Event(ctx context.Context, e Event) {

@@ -42,6 +42,15 @@ type Exec struct {
 	Streaming    bool
 	WorkspaceKey string // untrusted
 	ReceivedAt   time.Time
+	Trace        Trace
+}
+
+// Trace is where an exec is to be found in a trace backend. The zero value is
+// nowhere.
+type Trace struct {
+	ID      string // hex
+	SpanID  string // hex, of the exec's root span
+	Sampled bool   // else it is exported only if it turns out slow or failed
 }
 
 // Verdict is what admission decided about an Exec frame.

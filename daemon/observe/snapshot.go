@@ -30,6 +30,7 @@ type Completed struct {
 	Outcome     Outcome
 	ExitCode    int
 	Truncated   bool
+	TraceID     string // hex, of the run; empty when there is no trace
 	StoredAt    time.Time
 	Hits        int64
 	LastHitAt   time.Time
