@@ -88,6 +88,14 @@ type Worker interface {
 // any number of them. version is the worker's, for target_info. Close them
 // after the last scrape.
 func NewMetrics(version string) (*Metrics, error) {
+	return makeMetrics(resource.NewSchemaless(
+		attribute.String("service.name", "execworker"),
+		attribute.String("service.version", version),
+	), nil)
+}
+
+// makeMetrics also hands what there is to another reader, if there is one.
+func makeMetrics(who *resource.Resource, also sdk.Reader) (*Metrics, error) {
 	registry := prometheus.NewRegistry()
 	reader, err := exporter.New(
 		exporter.WithRegisterer(registry),
@@ -96,15 +104,14 @@ func NewMetrics(version string) (*Metrics, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
+	options := []sdk.Option{
+		sdk.WithReader(reader), sdk.WithResource(who), sdk.WithView(buckets("s", secondsBuckets), buckets("By", bytesBuckets)),
+	}
+	if also != nil {
+		options = append(options, sdk.WithReader(also))
+	}
 	m := &Metrics{
-		provider: sdk.NewMeterProvider(
-			sdk.WithReader(reader),
-			sdk.WithResource(resource.NewSchemaless(
-				attribute.String("service.name", "execworker"),
-				attribute.String("service.version", version),
-			)),
-			sdk.WithView(buckets("s", secondsBuckets), buckets("By", bytesBuckets)),
-		),
+		provider: sdk.NewMeterProvider(options...),
 		handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 			EnableOpenMetrics: true, // exemplars are in nothing else
 			CoalesceGather:    true, // many scrapes at once are one look at the worker

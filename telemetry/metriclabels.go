@@ -134,7 +134,7 @@ func newWords() words {
 		lookups:  newList(keyResult, lookupMiss, []string{lookupHit, lookupReran, lookupRefused}),
 		aborts:   newAborts(),
 		ends:     newList("end_reason", other, endReasons),
-		failed:   newList(keyErrorType, otherError, append(slices.Clone(codes), shutdown), keyResult.String("failed")),
+		failed:   newList(keyErrorType, otherError, append(slices.Clone(grpcCodes), shutdown), keyResult.String("failed")),
 		states:   newList("state", other, states),
 		attached: with(keyResult.String("attached")),
 		started:  with(keyOutcome.String("started")),

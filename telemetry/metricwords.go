@@ -96,7 +96,7 @@ var endReasons = []string{
 const shutdown = "shutdown"
 
 // error_type of an attempt that failed is the name of its gRPC code, or shutdown.
-var codes = []string{
+var grpcCodes = []string{
 	"Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound", "AlreadyExists",
 	"PermissionDenied", "ResourceExhausted", "FailedPrecondition", "Aborted", "OutOfRange",
 	"Unimplemented", "Internal", "Unavailable", "DataLoss", "Unauthenticated",

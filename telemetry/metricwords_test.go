@@ -257,7 +257,7 @@ func TestEveryCodeOfGRPCIsKnown(t *testing.T) {
 	for c := grpccodes.Canceled; c <= grpccodes.Unauthenticated; c++ {
 		want = append(want, c.String())
 	}
-	if !slices.Equal(codes, want) {
-		t.Errorf("known are %q, want %q", codes, want)
+	if !slices.Equal(grpcCodes, want) {
+		t.Errorf("known are %q, want %q", grpcCodes, want)
 	}
 }
