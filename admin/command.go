@@ -52,6 +52,10 @@ func commandName(command string) string {
 	}
 }
 
+// CommandName is what of a command may be shown to anybody: the name of the
+// program that it begins with, or "other".
+func CommandName(command string) string { return commandName(command) }
+
 // unclear is the end of a word that only a shell could find.
 const unclear = '?'
 

@@ -113,7 +113,10 @@ func (w *fakeWorker) OpenAdmission() error {
 // serverOf is a server of w that listens nowhere: ask says who is asking.
 func serverOf(w *fakeWorker, changes ...func(*Options)) *Server {
 	o := Options{Worker: w, Feed: NewFeed(), Preview: func(s string) string { return "preview of " + s }, Version: "v0-test", InstanceID: "instance-1", BootID: "boot-1",
-		Level: new(slog.LevelVar), Log: slog.New(slog.DiscardHandler), Observer: observe.Observers{}}
+		Level: new(slog.LevelVar), Log: slog.New(slog.DiscardHandler), Observer: observe.Observers{}, TraceKept: func(observe.Receipt) bool { return true },
+		Exporters: func() (traces, metrics Exporter) {
+			return Exporter{Exporter: "otlp", Endpoint: "http://collector:4317", LastOK: ago(time.Second), LastErr: "deadline exceeded", Dropped: 3}, Exporter{Exporter: "none"}
+		}}
 	for _, change := range changes {
 		change(&o)
 	}
@@ -167,6 +170,7 @@ func fakeExec(reqID uint64) observe.Exec {
 		Command: "cd /src && make test SECRET=hunter2", CommandBytes: 35, CommandHash: strings.Repeat("0123456789abcdef", 4),
 		Fingerprint: strings.Repeat("fedcba9876543210", 4), StdinBytes: 7, Timeout: 5 * time.Minute, Streaming: true,
 		WorkspaceKey: "team-a", ReceivedAt: ago(time.Minute),
+		Trace: observe.Trace{ID: strings.Repeat("4b", 16), SpanID: strings.Repeat("00f0", 4), Sampled: true},
 	}
 }
 
@@ -189,7 +193,7 @@ func busyWorker() *fakeWorker {
 		inflight: []observe.Inflight{running, queued},
 		receipts: []observe.Receipt{fakeReceipt(left)},
 		dedup: observe.Dedup{Capacity: 256, Hits: 4, Collisions: 5, Conflicts: 6, Evictions: 7, Entries: []observe.Completed{
-			{ID: observe.SandboxID(3), Fingerprint: strings.Repeat("ab", 32), Outcome: observe.OutcomeExit, ExitCode: 7, Truncated: true, StoredAt: ago(9 * time.Second), Hits: 2, LastHitAt: ago(time.Second)},
+			{ID: observe.SandboxID(3), Fingerprint: strings.Repeat("ab", 32), Outcome: observe.OutcomeExit, ExitCode: 7, Truncated: true, TraceID: strings.Repeat("4b", 16), StoredAt: ago(9 * time.Second), Hits: 2, LastHitAt: ago(time.Second)},
 			{ID: observe.SandboxID(4), Fingerprint: strings.Repeat("cd", 32), Outcome: observe.OutcomeTimeout, ExitCode: -1, StoredAt: ago(8 * time.Second)},
 		}},
 		sessions: []observe.Session{

@@ -107,7 +107,7 @@ func TestStrangersSeeNoCommands(t *testing.T) {
 			}
 		}
 	}
-	if got, want := slices.Sorted(maps.Keys(seen)), []string{"Capabilities", "Detail", "Image", "Name", "SandboxID", "Target", "Trust"}; !slices.Equal(got, want) {
+	if got, want := slices.Sorted(maps.Keys(seen)), []string{"Capabilities", "Detail", "Image", "Name", "SandboxID", "SpanID", "Target", "TraceID", "Trust"}; !slices.Equal(got, want) {
 		t.Errorf("strangers see %q, want %q", got, want)
 	}
 	for _, name := range []string{"Command", "WorkspaceKey", "Reason", "ClosedReason", "Error", "Tail", "File"} {

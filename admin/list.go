@@ -213,7 +213,7 @@ func (s *Server) listCache(w http.ResponseWriter, r *http.Request) {
 		}
 		v := cacheView{
 			ReqID: e.ID.ID, Fingerprint: short(e.Fingerprint), Terminal: "end", Outcome: string(e.Outcome), Truncated: e.Truncated,
-			StoredAt: when(e.StoredAt), AgeMS: ms(now.Sub(e.StoredAt)), Hits: e.Hits, LastHitAt: when(e.LastHitAt),
+			StoredAt: when(e.StoredAt), AgeMS: ms(now.Sub(e.StoredAt)), Hits: e.Hits, LastHitAt: when(e.LastHitAt), TraceID: optional(e.TraceID),
 		}
 		if e.Outcome == observe.OutcomeTimeout {
 			v.Terminal, v.ErrorClass = "error", some("timeout")

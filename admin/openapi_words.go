@@ -33,9 +33,9 @@ var execWords = map[string]string{
 	"command_bytes":  "Length of the whole command.",
 	"stdin_bytes":    "Length of what it gets on stdin.",
 	"conn_epoch":     "The number of the session it came on; see GET /connections.",
-	"trace_id":       "Null: no trace was made.",
-	"span_id":        "Null: no trace was made.",
-	"sampled":        "Null: no trace was made.",
+	"trace_id":       "Where it is to be found in a trace backend; null when traces are not exported.",
+	"span_id":        "Its root span; null when traces are not exported.",
+	"sampled":        "False: exported only if it turns out slow or failed. Null when traces are not exported.",
 	"stdout_bytes":   "Read from the command so far.",
 	"stderr_bytes":   "Read from the command so far.",
 	"chunks":         "Chunk frames of its output.",
@@ -132,7 +132,7 @@ var execWords = map[string]string{
 	"rounds":                 "Passes over the process table.",
 	"reaped":                 "Processes that were reaped.",
 	"left":                   "Processes that could not be proven gone.",
-	"trace_kept":             "Null: no trace was made.",
+	"trace_kept":             "The trace is exported; null when traces are not.",
 
 	// Processes.
 	"Process.pid":        "Its pid.",

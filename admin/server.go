@@ -33,8 +33,22 @@ type Options struct {
 	Flags   []Flag
 	Version string
 
+	// TraceKept says whether a trace is exported; nil: there are none.
+	TraceKept func(observe.Receipt) bool
+	// Exporters says how traces and metrics are sent; nil: they are not.
+	Exporters func() (traces, metrics Exporter)
+
 	InstanceID string // of this run of the program
 	BootID     string // of the kernel; may be empty
+}
+
+// Exporter is how one signal leaves the worker.
+type Exporter struct {
+	Exporter string // none, otlp or console
+	Endpoint string // without user and password; may be empty
+	LastOK   time.Time
+	LastErr  string // untrusted
+	Dropped  int64
 }
 
 // Flag is one setting of the worker.

@@ -43,15 +43,15 @@ type statusView struct {
 	Telemetry    telemetryView  `json:"telemetry"`
 }
 
-// telemetryView is where spans and metrics are sent. No exporter exists yet, so
-// that is nowhere.
+// telemetryView is where spans and metrics are sent, and how that goes.
 type telemetryView struct {
 	Traces  exporterView `json:"traces"`
 	Metrics exporterView `json:"metrics"`
 }
 
 type exporterView struct {
-	Exporter  *string `json:"exporter"`
+	Exporter  string  `json:"exporter"` // none, otlp or console
+	Endpoint  *string `json:"endpoint"`
 	LastOKAt  *string `json:"last_ok_at"`
 	LastError *string `json:"last_error"`
 	Dropped   int64   `json:"dropped"`
@@ -102,14 +102,32 @@ func (s *Server) status(now time.Time, who class) statusView {
 		Capabilities: append([]string{}, st.Capabilities...), Containment: st.Containment, CapacityMax: st.CapacityMax,
 		Running: st.Running, Queued: st.Queued, QueueCap: st.QueueCap, Survivors: st.Survivors,
 		Draining: st.Draining, Closed: st.Closed,
-		Totals: totals(st),
-		Admin:  adminView{Socket: s.Socket(), Addrs: append([]string{}, s.Addrs()...), Problems: append([]string{}, s.Problems()...), Denied: s.feed.Denied()},
+		Totals:    totals(st),
+		Telemetry: s.exporters(),
+		Admin:     adminView{Socket: s.Socket(), Addrs: append([]string{}, s.Addrs()...), Problems: append([]string{}, s.Problems()...), Denied: s.feed.Denied()},
 	}
 	if st.Closed {
 		v.ClosedReason = some(s.reason(st.ClosedReason, who))
 	}
 	v.Connection = s.connection(st)
 	return v
+}
+
+// exporters is where spans and metrics go. An error of a collector's may quote
+// what it was sent.
+func (s *Server) exporters() telemetryView {
+	view := func(e Exporter) exporterView {
+		v := exporterView{Exporter: e.Exporter, Endpoint: optional(e.Endpoint), LastOKAt: when(e.LastOK), Dropped: e.Dropped}
+		if e.LastErr != "" {
+			v.LastError = some(s.options.Preview(e.LastErr))
+		}
+		return v
+	}
+	if s.options.Exporters == nil {
+		return telemetryView{Traces: exporterView{Exporter: "none"}, Metrics: exporterView{Exporter: "none"}}
+	}
+	traces, metrics := s.options.Exporters()
+	return telemetryView{Traces: view(traces), Metrics: view(metrics)}
 }
 
 // connection is where the worker stands with its relay, and since when.
@@ -173,8 +191,27 @@ func (v statusView) text(t *table, now time.Time) {
 	t.row("can", strings.Join(can, " "))
 	t.row("admin", strings.Join(append([]string{ascii(v.Admin.Socket)}, v.Admin.Addrs...), ", "))
 	t.row("refused", fmt.Sprintf("%d requests that came out of commands", v.Admin.Denied))
+	t.row("traces", v.Telemetry.Traces.text())
+	t.row("metrics", v.Telemetry.Metrics.text())
 	for _, problem := range v.Admin.Problems {
 		t.row("admin problem", quoted(problem, 200))
 	}
 	t.row("instance", v.InstanceID)
+}
+
+func (v exporterView) text() string {
+	text := v.Exporter
+	if v.Endpoint != nil {
+		text += " to " + ascii(*v.Endpoint)
+	}
+	if v.LastOKAt != nil {
+		text += ", last sent " + *v.LastOKAt
+	}
+	if v.Dropped > 0 {
+		text += fmt.Sprintf(", %d lost", v.Dropped)
+	}
+	if v.LastError != nil {
+		text += ", last error " + quoted(*v.LastError, 100)
+	}
+	return text
 }

@@ -44,6 +44,9 @@ func (s *Server) exec(x observe.Exec, who class) execView {
 		StdinBytes:   x.StdinBytes,
 		ConnEpoch:    x.Session,
 	}
+	if x.Trace.ID != "" {
+		v.TraceID, v.SpanID, v.Sampled = some(x.Trace.ID), some(x.Trace.SpanID), some(x.Trace.Sampled)
+	}
 	if who == operator {
 		command := s.options.Preview(x.Command)
 		key := s.options.Preview(x.WorkspaceKey)

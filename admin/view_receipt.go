@@ -124,6 +124,9 @@ func (s *Server) receipt(r observe.Receipt, who class) receiptView {
 			v.Error = some(s.options.Preview(r.Error))
 		}
 	}
+	if r.Exec.Trace.ID != "" && s.options.TraceKept != nil {
+		v.TraceKept = some(s.options.TraceKept(r))
+	}
 	if r.OOM != nil {
 		v.OOM = &oomView{Evidence: r.OOM.Evidence, Confidence: r.OOM.Confidence}
 	}

@@ -24,35 +24,50 @@ const adminCloseTime = 2 * time.Second
 // adminServer is the admin API of one worker, wired up. It is the last to stop,
 // so that it can say what the worker is waiting for.
 type adminServer struct {
-	feed    *admin.Feed
-	metrics *telemetry.Metrics
-	server  *admin.Server
-	served  chan error
+	feed     *admin.Feed
+	exports  *telemetry.Exports
+	instance string // of this run of the program
+	server   *admin.Server
+	served   chan error
 }
 
 // newAdmin makes the parts that observe. They are told of everything, so they
 // must be there before the daemon is.
-func newAdmin() (*adminServer, error) {
-	metrics, err := telemetry.NewMetrics(version())
-	if err != nil {
-		return nil, err
-	}
-	return &adminServer{feed: admin.NewFeed(), metrics: metrics, served: make(chan error, 1)}, nil
+func newAdmin(e telemetry.ExportOptions, t telemetry.TraceOptions, log *slog.Logger) (*adminServer, error) {
+	a := &adminServer{feed: admin.NewFeed(), instance: strings.ToLower(rand.Text()), served: make(chan error, 1)}
+	t.CommandName = admin.CommandName
+	var err error
+	a.exports, err = telemetry.NewExports(e, t, version(), a.instance, log)
+	return a, err
 }
 
-// observers are these parts and the log.
-func (a *adminServer) observers(log *slog.Logger) observe.Observers {
-	return observe.Observers{telemetry.NewLogObserver(log), a.metrics, a.feed}
+// observers are these parts and the log. Traces come first, so that the others
+// are told with the ids in their context.
+func (a *adminServer) observers(log *slog.Logger) (all observe.Observers) {
+	if a.exports.Spans != nil {
+		all = append(all, a.exports.Spans)
+	}
+	return append(all, telemetry.NewLogObserver(log), a.exports.Metrics, a.feed)
+}
+
+// exporters is how the exports go, for the status.
+func (a *adminServer) exporters() (traces, metrics admin.Exporter) {
+	t, m := a.exports.States()
+	return admin.Exporter(t), admin.Exporter(m)
 }
 
 // serve listens, or says why it cannot, and serves until close.
 func (a *adminServer) serve(d *daemon.Daemon, options admin.Options, sockets []string, addrs []string) error {
-	a.metrics.Ask(d)
+	a.exports.Metrics.Ask(d)
 	options.Worker, options.Processes, options.Feed = d, d, a.feed
-	options.Metrics = a.metrics.Handler()
+	options.Metrics = a.exports.Metrics.Handler()
+	options.Exporters = a.exporters
+	if a.exports.Spans != nil {
+		options.TraceKept = a.exports.Spans.Kept
+	}
 	options.Preview = telemetry.Preview
 	options.Version = version()
-	options.InstanceID = strings.ToLower(rand.Text())
+	options.InstanceID = a.instance
 	if id, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
 		options.BootID = strings.TrimSpace(string(id))
 	}
@@ -65,12 +80,13 @@ func (a *adminServer) serve(d *daemon.Daemon, options admin.Options, sockets []s
 	return nil
 }
 
-// close is called when the worker has stopped, or never started.
+// close is called when the worker has stopped. What there is to export goes out
+// first, while the API still answers.
 func (a *adminServer) close() error {
+	flushed := a.exports.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), adminCloseTime)
 	defer cancel()
-	err := a.server.Close(ctx)
-	return errors.Join(err, <-a.served, a.metrics.Close(ctx))
+	return errors.Join(flushed, a.server.Close(ctx), <-a.served)
 }
 
 // sockets are the places of the admin socket, best first: the worker takes the

@@ -132,7 +132,7 @@ func startDemoWorker(s *signals, config daemon.Config, out *telemetry.LineWriter
 		return nil, err
 	}
 	w := &demoWorker{ended: make(chan error, 1)}
-	if w.api, err = newAdmin(); err != nil {
+	if w.api, err = newAdmin(telemetry.ExportOptions{Traces: "none", Metrics: "none"}, telemetry.TraceOptions{}, log); err != nil {
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
 	observers := w.api.observers(log)

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"execworker/daemon"
+	"execworker/telemetry"
 )
 
 // serveCommand is the daemon.
@@ -17,6 +18,7 @@ type serveCommand struct {
 	sandboxSettings `group:"The worker:"`
 	workerSettings  `group:"The worker:"`
 	adminSettings   `group:"The admin API:"`
+	traceSettings   `group:"Traces:"`
 	logSettings     `group:"The log, on stderr:"`
 }
 
@@ -51,7 +53,12 @@ func (c *serveCommand) Run(p *program) error {
 // serve runs a daemon and its admin API, which answers until the daemon has
 // stopped.
 func (c *serveCommand) serve(p *program, config daemon.Config, log *slog.Logger, level *slog.LevelVar) (err error) {
-	api, err := newAdmin()
+	exports, err := telemetry.ReadExportOptions(os.Getenv)
+	if err != nil {
+		return usage(err) // validate has said so
+	}
+	exports.Console = p.stdout
+	api, err := newAdmin(exports, c.traces(c.SandboxID), log)
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
@@ -94,6 +101,7 @@ func (c *serveCommand) validate() error {
 		c.sandboxSettings.problem(),
 		c.workerSettings.problem(),
 		c.adminSettings.problem(),
+		c.traceSettings.problem(),
 		c.logSettings.problem(),
 		notUTF8(*c),
 	))
