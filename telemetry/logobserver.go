@@ -36,7 +36,7 @@ func (o *LogObserver) Event(ctx context.Context, e observe.Event) {
 	case observe.Dequeued:
 		o.exec(ctx, slog.LevelDebug, "exec dequeued", e.Exec.ID, ms("queue_ms", e.Waited))
 	case observe.Spawned:
-		o.exec(ctx, slog.LevelInfo, "exec started", e.Exec.ID, slog.Int("pid", e.PID), ms("spawn_ms", e.Took))
+		o.exec(ctx, slog.LevelInfo, "exec.started", e.Exec.ID, slog.Int("pid", e.PID), ms("spawn_ms", e.Took))
 	case observe.FirstOutput:
 		o.exec(ctx, slog.LevelDebug, "exec first output", e.Exec.ID,
 			slog.String("stream", e.Stream), ms("first_byte_ms", e.After))
@@ -140,7 +140,7 @@ func (o *LogObserver) ended(ctx context.Context, r observe.Receipt) {
 		level = slog.LevelWarn
 	}
 	if o.log.Enabled(ctx, level) {
-		o.exec(ctx, level, "exec ended", r.Exec.ID, receiptAttrs(r)...)
+		o.exec(ctx, level, "exec.finished", r.Exec.ID, receiptAttrs(r)...)
 	}
 }
 
@@ -148,8 +148,12 @@ func (o *LogObserver) exec(ctx context.Context, level slog.Level, message string
 	if !o.log.Enabled(ctx, level) {
 		return
 	}
-	all := make([]slog.Attr, 0, len(attrs)+2)
+	all := make([]slog.Attr, 0, len(attrs)+4)
 	all = append(all, slog.String("req_id", id.ID))
+	if x := execOf(ctx); x != nil {
+		c := x.root.SpanContext()
+		all = append(all, slog.String("trace_id", c.TraceID().String()), slog.String("span_id", c.SpanID().String()))
+	}
 	if id.Source != observe.SourceSandbox {
 		all = append(all, slog.String("source", id.Source))
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"execworker/admin"
@@ -29,6 +30,9 @@ type adminServer struct {
 	instance string // of this run of the program
 	server   *admin.Server
 	served   chan error
+
+	watch    sync.WaitGroup // who looks for execs that do not end
+	endWatch context.CancelFunc
 }
 
 // newAdmin makes the parts that observe. They are told of everything, so they
@@ -77,12 +81,17 @@ func (a *adminServer) serve(d *daemon.Daemon, options admin.Options, sockets []s
 	}
 	options.Log.Info("admin API serves", "socket", a.server.Socket(), "addrs", strings.Join(a.server.Addrs(), " "))
 	go func() { a.served <- a.server.Serve() }()
+	ctx, cancel := context.WithCancel(context.Background())
+	a.endWatch = cancel
+	a.watch.Go(func() { telemetry.StillRunning(ctx, options.Log, d.Inflight) })
 	return nil
 }
 
 // close is called when the worker has stopped. What there is to export goes out
 // first, while the API still answers.
 func (a *adminServer) close() error {
+	a.endWatch()
+	a.watch.Wait()
 	flushed := a.exports.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), adminCloseTime)
 	defer cancel()

@@ -46,9 +46,9 @@ func limitedCgroup(t *testing.T) string {
 // endedLine is the log line of an exec's end.
 func endedLine(t *testing.T, w *relaytest.Worker, reqID string) (line map[string]any) {
 	t.Helper()
-	w.WaitLog(t, `"msg":"exec ended","req_id":"`+reqID+`"`)
+	w.WaitLog(t, `"msg":"exec.finished","req_id":"`+reqID+`"`)
 	for text := range strings.Lines(w.Stderr()) {
-		if json.Unmarshal([]byte(text), &line) == nil && line["msg"] == "exec ended" && line["req_id"] == reqID {
+		if json.Unmarshal([]byte(text), &line) == nil && line["msg"] == "exec.finished" && line["req_id"] == reqID {
 			return line
 		}
 		line = nil

@@ -83,7 +83,7 @@ func TestOutputThatADrainDropsIsNoGoodExit(t *testing.T) {
 	s.Discard(1)
 	s.Stall()
 	s.Exec(t, 1, "head -c 1400000 /dev/zero; (sleep 300) & exit 0", streaming)
-	w.WaitLog(t, "exec started")
+	w.WaitLog(t, "exec.started")
 	w.Signal(t, syscall.SIGTERM)
 	w.WaitLog(t, `"outcome":"drained"`)
 	w.Wait(t)
