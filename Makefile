@@ -30,6 +30,10 @@ race: ## Run all tests under the race detector (needs a C compiler)
 fuzz: ## Fuzz what the log makes of hostile text, for a minute
 	$(GO) test ./telemetry -run '^$$' -fuzz FuzzNoTerminalObeysLog -fuzztime 1m
 
+.PHONY: jaeger
+jaeger: ## Build a real Jaeger, for the test that asks one (JAEGER_BIN=./jaeger)
+	cd tools/jaeger && $(GO) build -o ../../jaeger github.com/jaegertracing/jaeger/cmd/jaeger
+
 .PHONY: bench
 bench: ## Measure the worker against the floor, quickly
 	$(GO) run ./test/bench --quick

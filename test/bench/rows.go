@@ -21,6 +21,7 @@ type row struct {
 var rows = []row{
 	{"true", trueRow},
 	{"watched", watchedRow},
+	{"traced", tracedRow},
 	{"bare", bareRow},
 	{"wire", wireRow},
 	{"rate", rateRow},
