@@ -56,7 +56,6 @@ var mustNotKnow = []struct{ of, prefix, why string }{
 	{"daemon/process", "net/http", "processes know no wire"},
 	{"daemon/runner", "google.golang.org", "one command knows no frames"},
 	{"daemon/runner", "net/http", "one command knows no frames"},
-	{"telemetry", "google.golang.org/grpc", "observers know no wire yet"},
 }
 
 // mustNotImport are packages that grpc brings in anyway, so that only importing
@@ -64,6 +63,7 @@ var mustNotKnow = []struct{ of, prefix, why string }{
 var mustNotImport = []struct{ of, path, why string }{
 	{"daemon", "net/http", "the core is not reached by HTTP; admin is"},
 	{"daemon", "log/slog", "what is worth logging is an event that has no name yet"},
+	{"telemetry", "google.golang.org/grpc", "observers know no wire: the exporters do"},
 	{"daemon", "log", "what is worth logging is an event that has no name yet"},
 }
 
