@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
@@ -44,7 +45,7 @@ var forProbes = []string{"/livez", "/readyz", "/metrics"}
 // nobody.
 func (s *Server) Handler() http.Handler {
 	root := chi.NewRouter()
-	root.Use(s.recovered, s.guarded, middleware.GetHead)
+	root.Use(s.counted, s.recovered, s.guarded, middleware.GetHead)
 	root.NotFound(s.notFound)
 	root.MethodNotAllowed(s.wrongMethodOf(root))
 	routes := s.routes()
@@ -62,6 +63,19 @@ func (s *Server) Handler() http.Handler {
 		}
 	}
 	return root
+}
+
+// counted tells of each request, by the pattern and never by the path, which
+// anybody can make up.
+func (s *Server) counted(next http.Handler) http.Handler {
+	if s.options.Requested == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began, watched := time.Now(), middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+		next.ServeHTTP(watched, r)
+		s.options.Requested(r.Context(), chi.RouteContext(r.Context()).RoutePattern(), r.Method, watched.Status(), time.Since(began))
+	})
 }
 
 // sayCanonical tells an alias from the path that will stay.

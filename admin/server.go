@@ -33,6 +33,10 @@ type Options struct {
 	Flags   []Flag
 	Version string
 
+	// Requested is told of each request that was answered; route is the pattern that
+	// matched, empty if none did. It may be nil.
+	Requested func(ctx context.Context, route, method string, status int, took time.Duration)
+
 	// TraceKept says whether a trace is exported; nil: there are none.
 	TraceKept func(observe.Receipt) bool
 	// Exporters says how traces and metrics are sent; nil: they are not.

@@ -65,6 +65,7 @@ func (a *adminServer) serve(d *daemon.Daemon, options admin.Options, sockets []s
 	a.exports.Metrics.Ask(d)
 	options.Worker, options.Processes, options.Feed = d, d, a.feed
 	options.Metrics = a.exports.Metrics.Handler()
+	options.Requested = a.exports.Metrics.Request
 	options.Exporters = a.exporters
 	if a.exports.Spans != nil {
 		options.TraceKept = a.exports.Spans.Kept

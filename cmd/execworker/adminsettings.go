@@ -21,7 +21,7 @@ type socketSettings struct {
 // adminSettings are those of the admin API.
 type adminSettings struct {
 	socketSettings
-	AdminAddr  string     `env:"ADMIN_ADDR" default:"127.0.0.1:9690" placeholder:"HOST:PORT" help:"Loopback addresses of the admin API, commas between; the first that can be bound serves. off: the socket alone."`
+	AdminAddr  string     `env:"ADMIN_ADDR" default:"localhost:9690" placeholder:"HOST:PORT" help:"Loopback addresses of the admin API, commas between; the first that can be bound serves. localhost is 127.0.0.1 and ::1. off: the socket alone."`
 	AdminToken string     `env:"ADMIN_TOKEN" hidden:"" empty:"refused" default-shown:"none" help:"Token that makes an operator of whoever has no process here, such as a port forward. 16 characters at least."`
 	AdminHosts names      `env:"ADMIN_HOSTS" placeholder:"NAME,NAME" help:"Names that the Host header may have, beside localhost, 127.0.0.1 and ::1."`
 	AdminDebug strictBool `env:"ADMIN_DEBUG" default:"0" empty:"refused" help:"Serve profiles of the worker itself to operators: 0, 1, true or false. They hold commands and tokens."`

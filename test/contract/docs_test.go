@@ -18,7 +18,11 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	s.WantEnd(t, 2, -1)
 	s.Abort(t, 1)
 	s.WantEnd(t, 1, -1)
+	overSocket(w).ask(t, "GET", "/admin/inflight/1", "")
 	page := overSocket(w).ask(t, "GET", "/metrics", "").body
+	if want := `http_server_request_duration_seconds_count{http_request_method="GET",http_response_status_code="404",http_route="/admin/inflight/{req_id}"} 1`; !strings.Contains(page, want) {
+		t.Errorf("requests are not counted by their route: %s", want)
+	}
 	name := regexp.MustCompile(`sandbox_[a-z_]+`)
 	label := regexp.MustCompile(`(?:by \(|\{\{|[{,])([a-z_]+)(?:[,)}]|=~?\\?")`)
 	for _, file := range []string{"grafana.json", "alerts.yaml"} {
