@@ -212,8 +212,10 @@ func TestAdmissionIsClosedAndOpened(t *testing.T) {
 }
 
 func TestDebugIsOffUnlessAskedFor(t *testing.T) {
-	off, on := serverOf(busyWorker()), serverOf(busyWorker(), func(o *Options) { o.Debug = true })
-	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/vars"} {
+	off, on := serverOf(busyWorker()), serverOf(busyWorker(), func(o *Options) {
+		o.Debug, o.Tracez = true, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("spans")) })
+	})
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/debug/tracez"} {
 		if answer := ask(t, off, operator, "GET", path); answer.Code != 403 || !strings.Contains(answer.Body.String(), "ADMIN_DEBUG") {
 			t.Errorf("%s off: %d", path, answer.Code)
 		}

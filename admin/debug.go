@@ -19,7 +19,17 @@ func (s *Server) debugRoutes() []route {
 		{http.MethodGet, "/debug/pprof/trace", operator, s.debug(http.HandlerFunc(pprof.Trace))},
 		{http.MethodGet, "/debug/pprof/{profile}", operator, s.debug(http.HandlerFunc(pprof.Index))},
 		{http.MethodGet, "/debug/vars", operator, s.debug(expvar.Handler())},
+		{http.MethodGet, "/debug/tracez", operator, s.debug(http.HandlerFunc(s.tracez))},
 	}
+}
+
+// tracez lists spans that run now, and some that have ended.
+func (s *Server) tracez(w http.ResponseWriter, r *http.Request) {
+	if s.options.Tracez == nil {
+		refuse(w, r, refusal{kind: noRoute, detail: "this worker makes no traces", hint: "start it with OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_TRACES_EXPORTER"})
+		return
+	}
+	s.options.Tracez.ServeHTTP(w, r)
 }
 
 // debug serves what net/http/pprof and expvar have. pprof knows its profiles by

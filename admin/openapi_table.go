@@ -169,6 +169,7 @@ var operations = map[string]operation{
 	"GET /debug/pprof/symbol":    debugOperation("names of functions, for go tool pprof"),
 	"GET /debug/pprof/trace":     debugOperation("an execution trace; seconds= long"),
 	"GET /debug/pprof/{profile}": debugOperation("one profile, such as heap or goroutine"),
+	"GET /debug/tracez":          debugOperation("spans that run now, and some that have ended"),
 	"GET /debug/vars":            debugOperation("memory statistics of the worker (expvar)"),
 }
 

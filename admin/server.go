@@ -30,6 +30,7 @@ type Options struct {
 
 	Level   *slog.LevelVar
 	Metrics http.Handler // may be nil: /metrics is not there then
+	Tracez  http.Handler // lists spans for /debug/tracez; nil: there are none
 	Flags   []Flag
 	Version string
 

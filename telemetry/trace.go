@@ -3,9 +3,11 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/contrib/zpages"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -21,6 +23,7 @@ type TraceOptions struct {
 	// Slow is from how long on an exec that was not sampled is exported all the
 	// same, as one that failed is; 0 exports none of these.
 	Slow        time.Duration
+	Tracez      bool // keep some spans to be looked at; see Spans.Tracez
 	NoChildEnv  bool // commands get no TRACEPARENT
 	NonzeroBad  bool // a nonzero exit code is an error
 	CommandName func(string) string
@@ -37,6 +40,7 @@ type Spans struct {
 	options  TraceOptions
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
+	zpages   *zpages.SpanProcessor // nil unless asked for
 	keeper   *keeper
 
 	mu       sync.Mutex
@@ -53,6 +57,10 @@ var (
 func NewSpans(o TraceOptions) *Spans {
 	s := &Spans{options: o, attempts: make(map[uint64]trace.Span)}
 	s.keeper = newKeeper(sdktrace.NewBatchSpanProcessor(o.Exporter))
+	if o.Tracez {
+		s.zpages = zpages.NewSpanProcessor()
+		o.Provider = append(o.Provider, sdktrace.WithSpanProcessor(s.zpages))
+	}
 	s.provider = sdktrace.NewTracerProvider(append([]sdktrace.TracerProviderOption{
 		sdktrace.WithSampler(sampler{head: sdktrace.TraceIDRatioBased(o.Ratio), keep: o.Slow > 0}),
 		sdktrace.WithIDGenerator(ids{}),
@@ -60,6 +68,15 @@ func NewSpans(o TraceOptions) *Spans {
 	}, o.Provider...)...)
 	s.tracer = s.provider.Tracer("execworker/exec")
 	return s
+}
+
+// Tracez lists spans that run now and some that have ended, for eyes; nil unless
+// that was asked for.
+func (s *Spans) Tracez() http.Handler {
+	if s.zpages == nil {
+		return nil
+	}
+	return zpages.NewTracezHandler(s.zpages)
 }
 
 // Close exports what there is, until ctx ends.

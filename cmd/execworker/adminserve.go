@@ -69,6 +69,7 @@ func (a *adminServer) serve(d *daemon.Daemon, options admin.Options, sockets []s
 	options.Exporters = a.exporters
 	if a.exports.Spans != nil {
 		options.TraceKept = a.exports.Spans.Kept
+		options.Tracez = a.exports.Spans.Tracez()
 	}
 	options.Preview = telemetry.Preview
 	options.Version = version()

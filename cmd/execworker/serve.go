@@ -58,7 +58,9 @@ func (c *serveCommand) serve(p *program, config daemon.Config, log *slog.Logger,
 		return usage(err) // validate has said so
 	}
 	exports.Console = p.stdout
-	api, err := newAdmin(exports, c.traces(c.SandboxID), log)
+	traces := c.traces(c.SandboxID)
+	traces.Tracez = bool(c.AdminDebug)
+	api, err := newAdmin(exports, traces, log)
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
