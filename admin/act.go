@@ -148,7 +148,7 @@ func (s *Server) cannotAbort(id string, seq uint64) refusal {
 		if len(r.Survivors) > 0 {
 			hint = "it left processes running: end them with POST /admin/survivors/" + id + "/abort"
 		}
-		return refusal{kind: alreadyFinished, detail: fmt.Sprintf("req_id %s: outcome %s, %s", id, r.Outcome, explainReceipt(r, operator)), hint: hint, reqID: id}
+		return refusal{kind: alreadyFinished, detail: fmt.Sprintf("req_id %s: outcome %s, %s", id, r.Outcome, s.explainReceipt(r, operator)), hint: hint, reqID: id}
 	}
 	if len(receipts) > 0 {
 		return refusal{

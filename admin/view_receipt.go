@@ -102,7 +102,7 @@ func (s *Server) receipt(r observe.Receipt, who class) receiptView {
 		PipeHeld:     r.PipeHeld,
 		SurvivorsCut: r.SurvivorsCut,
 		Survivors:    []survivorView{},
-		Sentence:     explainReceipt(r, who),
+		Sentence:     s.explainReceipt(r, who),
 		Phases: phasesView{
 			QueueMS: ms(r.Phases.Queue), SpawnMS: ms(r.Phases.Spawn), FirstByteMS: ms(r.Phases.FirstByte), RunMS: ms(r.Phases.Run),
 			DrainMS: ms(r.Phases.Drain), SendBlockedMS: ms(r.Phases.SendBlocked), KillMS: ms(r.Phases.Kill),

@@ -24,11 +24,11 @@ const (
 	whyCPU         = "cpu"          // it computes
 	whySleeping    = "sleeping"     // in a wait that is named
 	whyStopped     = "stopped"      // by a signal or a tracer
-	whyTerminal    = "terminal"     // reads from a terminal, where nobody types
+	whyTerminal    = "terminal"     // reads from a terminal
 	whyPipe        = "pipe"         // reads from or writes to a pipe, or opens one
 	whySocket      = "socket"       // waits for the network
 	whyLock        = "lock"         // waits for a file lock
-	whyDisk        = "disk"         // in a wait that no signal ends
+	whyDisk        = "disk"         // in an uninterruptible wait
 	whyHeld        = "held"         // main has ended, and something holds its output open
 	whySendBlocked = "send_blocked" // the relay does not read
 	whyKilling     = "killing"      // being killed, and not yet proven gone
@@ -36,18 +36,37 @@ const (
 	whyUnreadable  = "unreadable"   // its processes cannot be read here
 )
 
+// Of what was not looked at there is the state instead: running or draining.
+
 // situation is what a reason is found in.
 type situation struct {
 	now    time.Time
 	all    []observe.Inflight // everything in flight
 	status observe.Status
 	show   func(string) string // makes arguments of a process fit to be shown
+	unseen string              // where there is no look at an exec's processes: why
+}
+
+// Why there is no look.
+const (
+	unseenAsked = "its processes were not looked at"
+	unseenTime  = "there was no time to look at its processes"
+	unseenGone  = "no process of it was found"
+)
+
+// unseenBy says why a look, which has ended with ctx or before, has shown nothing
+// of an exec.
+func unseenBy(ctx context.Context) string {
+	if ctx.Err() != nil {
+		return unseenTime
+	}
+	return unseenGone
 }
 
 // whys explains a list, with one look at the processes of all of it. Who is no
 // operator gets what can be said without naming processes.
 func (s *Server) whys(ctx context.Context, list, all []observe.Inflight, status observe.Status, now time.Time, who class) map[uint64]why {
-	const lookMost = 500 * time.Millisecond // its first look takes 100 ms
+	const lookMost = 300 * time.Millisecond // of which a first look takes 100
 	ctx, cancel := context.WithTimeout(ctx, lookMost)
 	defer cancel()
 	var seqs []uint64
@@ -60,7 +79,7 @@ func (s *Server) whys(ctx context.Context, list, all []observe.Inflight, status 
 	if who == operator && len(seqs) > 0 {
 		seen = s.worker.Inspect(ctx, seqs, false)
 	}
-	in := situation{now: now, all: all, status: status, show: s.options.Preview}
+	in := situation{now: now, all: all, status: status, show: s.options.Preview, unseen: unseenBy(ctx)}
 	reasons := make(map[uint64]why, len(list))
 	for _, x := range list {
 		reasons[x.Exec.Seq] = in.explain(x, inspectionOf(seen, x.Exec.Seq), who)
@@ -86,10 +105,10 @@ func (in situation) explain(x observe.Inflight, look *observe.Inspection, who cl
 	case x.State == observe.StateSpawning:
 		return why{kind: whySpawning, sentence: "being started for " + age(in.now.Sub(orNow(x.DequeuedAt, in.now))) + ": its workspace and its process are being made"}
 	case x.State == observe.StateKilling:
-		return in.killing(x, look)
+		return in.killing(x, look, who)
 	case x.SendWaiting:
 		return in.sendBlocked(x)
-	case who != operator:
+	case who != operator: // not even names: a process chooses its own, so it may be an argument
 		return why{kind: string(x.State), sentence: in.began(x) + "; what its processes do is shown to operators only"}
 	case x.State == observe.StateDraining:
 		return in.held(x, look)
@@ -126,12 +145,12 @@ func (in situation) queued(x observe.Inflight) why {
 	w := why{kind: whyQueued, evidence: evidence}
 	w.sentence = fmt.Sprintf("queued for %s, %s in line: ", age(in.now.Sub(x.Exec.ReceivedAt)), ordinal(x.QueuePosition))
 	switch {
-	case in.status.CapacityMax == 1 && by != "":
+	case len(holders) < in.status.CapacityMax || by == "":
+		w.sentence += "a slot is about to take the next"
+	case in.status.CapacityMax == 1:
 		w.sentence += "the only slot is taken by req_id " + by
-	case by != "":
-		w.sentence += fmt.Sprintf("all %d slots are taken, by req_id %s", in.status.CapacityMax, by)
 	default:
-		w.sentence += "a slot is about to take it"
+		w.sentence += fmt.Sprintf("all %d slots are taken, by req_id %s", in.status.CapacityMax, by)
 	}
 	return w
 }
@@ -150,93 +169,6 @@ func ordinal(n int) string {
 	return fmt.Sprintf("%dth", n)
 }
 
-func (in situation) sendBlocked(x observe.Inflight) why {
-	sentence := fmt.Sprintf("%s; its output waits, because the relay does not read: %s of waiting so far", in.began(x), age(x.SendBlocked))
-	return why{kind: whySendBlocked, sentence: sentence, evidence: []string{
-		fmt.Sprintf("stdout %d bytes and stderr %d bytes were read from the command; more is read when the relay takes what there is", x.StdoutBytes, x.StderrBytes),
-	}}
-}
-
-// killing says for what, and who is not gone.
-func (in situation) killing(x observe.Inflight, look *observe.Inspection) why {
-	cause := "its session ended or the worker is stopping"
-	switch {
-	case x.Abort != nil:
-		cause = "aborted by " + string(x.Abort.By)
-	case x.Exec.Timeout > 0 && !x.KillBeganAt.Before(x.StartedAt.Add(x.Exec.Timeout)):
-		cause = "it outlived its timeout of " + age(x.Exec.Timeout)
-	}
-	w := why{kind: whyKilling, sentence: fmt.Sprintf("being killed for %s (%s), not yet proven gone", age(in.now.Sub(orNow(x.KillBeganAt, in.now))), cause)}
-	if look == nil {
-		return w
-	}
-	for _, p := range look.Processes {
-		w.evidence = append(w.evidence, in.describe(p, look))
-	}
-	if len(look.Processes) > 0 {
-		p := look.Processes[0]
-		for _, other := range look.Processes { // what no signal ends explains it
-			if other.State == "D" {
-				p = other
-			}
-		}
-		w.sentence += fmt.Sprintf(": %s is in state %s", named(p.Process), stateOf(p.State))
-	}
-	return w
-}
-
-// held is about an exec whose main has ended and whose output has not.
-func (in situation) held(x observe.Inflight, look *observe.Inspection) why {
-	w := why{kind: whyHeld, sentence: fmt.Sprintf("main ended %s ago, and its output is still being read", age(in.now.Sub(orNow(x.MainEndedAt, in.now))))}
-	if look == nil {
-		return w
-	}
-	var holders []string
-	for _, h := range look.Pipes {
-		if h.Writes {
-			holders = append(holders, in.holder(h))
-			w.evidence = append(w.evidence, in.holder(h))
-		}
-	}
-	if len(holders) == 0 {
-		for _, p := range look.Processes {
-			holders = append(holders, named(p.Process))
-		}
-	}
-	if len(holders) > 0 {
-		w.sentence += ": " + few(holders, 2)
-	}
-	return w
-}
-
-// holder tells of a process that holds a pipe of an exec.
-func (in situation) holder(h observe.PipeHolder) string {
-	text := fmt.Sprintf("%s is held by pid %d %s", h.Stream, h.Process.PID, in.arguments(h.Process, h.Command))
-	if h.Session != 0 && h.Session == h.Process.PID {
-		text += ", in a session of its own"
-	}
-	if !h.Member {
-		text += ", which is not of this exec"
-	}
-	if !h.Process.StartedAt.IsZero() {
-		text += ", started " + age(in.now.Sub(h.Process.StartedAt)) + " ago"
-	}
-	return text
-}
-
-// arguments is what a process runs, cut; its name where that cannot be read.
-func (in situation) arguments(p observe.Process, command string) string {
-	const shown = 60
-	if command == "" {
-		return ascii(p.Name)
-	}
-	text := printable(in.show(command))
-	if len(text) > shown {
-		text = text[:shown-3] + "..."
-	}
-	return text
-}
-
 func few(all []string, most int) string {
 	text := strings.Join(all[:min(len(all), most)], "; ")
 	if more := len(all) - most; more > 0 {
@@ -245,8 +177,11 @@ func few(all []string, most int) string {
 	return text
 }
 
-// began is how every sentence about a running exec begins.
+// began is how every sentence about an exec that was started begins.
 func (in situation) began(x observe.Inflight) string {
+	if !x.MainEndedAt.IsZero() {
+		return "main ended " + age(in.now.Sub(x.MainEndedAt)) + " ago"
+	}
 	return "running for " + age(in.now.Sub(orNow(x.StartedAt, in.now)))
 }
 

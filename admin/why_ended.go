@@ -7,8 +7,9 @@ import (
 	"execworker/daemon/observe"
 )
 
-// explainReceipt is how an exec ended, in one sentence.
-func explainReceipt(r observe.Receipt, who class) string {
+// explainReceipt is how an exec ended, in one sentence of ASCII. Reasons and
+// errors, which may quote commands, are there for an operator only.
+func (s *Server) explainReceipt(r observe.Receipt, who class) string {
 	var b strings.Builder
 	ran := age(r.Phases.Run)
 	switch r.Outcome {
@@ -16,22 +17,22 @@ func explainReceipt(r observe.Receipt, who class) string {
 		fmt.Fprintf(&b, "exited with %d after %s", r.ExitCode, ran)
 	case observe.OutcomeSignal:
 		fmt.Fprintf(&b, "died of %s after %s", ascii(r.Signal), ran)
-		if r.OOM == nil {
+		if r.EndedBy != observe.EndedByOOM {
 			b.WriteString(", which the worker did not send")
 		}
 	case observe.OutcomeTimeout:
-		fmt.Fprintf(&b, "killed after %s: it outlived its timeout of %s", age(r.Phases.Run), age(r.Exec.Timeout))
+		fmt.Fprintf(&b, "killed after %s: it outlived its timeout of %s", ran, age(r.Exec.Timeout))
 	case observe.OutcomeAbort:
-		fmt.Fprintf(&b, "aborted by %s%s", endedByWords(r.EndedBy), reasonText(r.Reason, who))
+		fmt.Fprintf(&b, "aborted by %s%s", endedByWords(r.EndedBy), s.reasonText(r.Reason, who))
 		if r.PID == 0 {
 			fmt.Fprintf(&b, " while it waited, for %s; it never ran", age(r.Phases.Queue))
 		} else {
 			fmt.Fprintf(&b, " after %s", ran)
 		}
 	case observe.OutcomeSpawnError:
-		b.WriteString("could not be started" + errorText(r.Error, who))
+		b.WriteString("could not be started" + s.errorText(r.Error, who))
 	case observe.OutcomeRefused:
-		b.WriteString("refused" + errorText(r.Error, who))
+		b.WriteString("refused" + s.errorText(r.Error, who))
 	case observe.OutcomeLost:
 		fmt.Fprintf(&b, "lost with session %d", r.Exec.Session)
 		if r.PID == 0 {
@@ -42,12 +43,12 @@ func explainReceipt(r observe.Receipt, who class) string {
 	case observe.OutcomeDrained:
 		fmt.Fprintf(&b, "killed after %s, when the drain time was over", ran)
 	case observe.OutcomeUncontained:
-		fmt.Fprintf(&b, "killed, but not proven gone: %d processes are left", len(r.Containment.Left))
+		fmt.Fprintf(&b, "killed after %s, but not proven gone: %s left", ran, count(len(r.Containment.Left), "process is", "processes are"))
 	default:
 		b.WriteString(ascii(string(r.Outcome)))
 	}
 	if r.OOM != nil {
-		fmt.Fprintf(&b, "; memory ran out: %s", printable(r.OOM.Evidence))
+		fmt.Fprintf(&b, "; %s", printable(r.OOM.Evidence))
 	}
 	if cut := r.StdoutCut + r.StderrCut; cut > 0 {
 		fmt.Fprintf(&b, "; %s of its output were cut", size(cut))
@@ -56,7 +57,11 @@ func explainReceipt(r observe.Receipt, who class) string {
 		b.WriteString("; something it left held its output open")
 	}
 	if n := len(r.Survivors); n > 0 {
-		fmt.Fprintf(&b, "; it left %d running: %s", n, few(survivorNames(r.Survivors), 3))
+		then := "running"
+		if r.SurvivorsCut {
+			then = "that were ended too"
+		}
+		fmt.Fprintf(&b, "; it left %d %s: %s", n, then, few(survivorNames(r.Survivors), 3))
 	}
 	return b.String()
 }
@@ -71,19 +76,26 @@ func endedByWords(by observe.EndedBy) string {
 	return ascii(string(by))
 }
 
-func reasonText(reason string, who class) string {
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func (s *Server) reasonText(reason string, who class) string {
 	if reason == "" || who != operator {
 		return ""
 	}
-	return " (" + quoted(reason, reasonMost+20) + ")"
+	return " (" + quoted(s.options.Preview(reason), reasonMost+20) + ")"
 }
 
 // errorText is an error, which may quote the command.
-func errorText(err string, who class) string {
+func (s *Server) errorText(err string, who class) string {
 	if err == "" || who != operator {
 		return ""
 	}
-	return ": " + cut(printable(err), 200)
+	return ": " + cut(printable(s.options.Preview(err)), 200)
 }
 
 func survivorNames(all []observe.Process) []string {
@@ -97,14 +109,9 @@ func survivorNames(all []observe.Process) []string {
 // survivors says what a finished exec left and what that does.
 func (in situation) survivors(x observe.Survivors, look *observe.Inspection) why {
 	w := why{kind: whySurvivor, sentence: fmt.Sprintf("the command ended %s ago", age(in.now.Sub(x.Since)))}
-	if look == nil || len(look.Processes) == 0 {
+	if look == nil {
 		w.sentence += "; it left " + few(survivorNames(x.Processes), 3)
 		return w
-	}
-	culprit := familyOf(look).culprit(look.Window)
-	w.sentence += fmt.Sprintf(", and it left %s running, which %s", named(culprit.Process), waitOf(culprit, look.Window).phrase)
-	if more := len(look.Processes) + look.More - 1; more > 0 {
-		w.sentence += fmt.Sprintf("; and %d more", more)
 	}
 	for _, p := range look.Processes {
 		line := in.describe(p, look)
@@ -116,9 +123,18 @@ func (in situation) survivors(x observe.Survivors, look *observe.Inspection) why
 		}
 		w.evidence = append(w.evidence, line)
 	}
-	for _, h := range look.Pipes {
-		w.evidence = append(w.evidence, in.holder(h))
+	w.evidence = append(w.evidence, in.holders(look.Pipes, 0, false)...)
+	for _, gap := range look.Unreadable {
+		w.evidence = append(w.evidence, "unreadable: "+printable(gap))
 	}
-	w.evidence = append(w.evidence, look.Unreadable...)
+	found, _, ok := familyOf(look).culprit(look.Window)
+	if !ok {
+		w.sentence += "; it left " + few(survivorNames(x.Processes), 3)
+		return w
+	}
+	w.sentence += fmt.Sprintf(", and it left %s running, which %s", named(found.process.Process), waitOf(found.process, look.Window).full())
+	if more := len(look.Processes) + look.More - 1; more > 0 {
+		w.sentence += fmt.Sprintf("; and %d more", more)
+	}
 	return w
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"execworker/daemon/observe"
@@ -16,37 +15,44 @@ const busy = 0.2
 
 // running finds the process that everything else of the tree waits for.
 func (in situation) running(x observe.Inflight, look *observe.Inspection) why {
-	if look == nil || len(look.Processes) == 0 {
-		w := why{kind: whyUnreadable, sentence: in.began(x) + "; its processes cannot be read here; " + in.output(x)}
-		if look != nil {
-			w.evidence = look.Unreadable
-		}
+	w := why{kind: string(observe.StateRunning), sentence: in.began(x)}
+	if look == nil {
+		w.sentence += "; " + in.unseen + "; " + in.output(x)
 		return w
 	}
+	w.evidence = append(in.describeAll(look), in.holders(look.Pipes, x.PID, false)...)
 	tree := familyOf(look)
-	culprit := tree.culprit(look.Window)
-	wait := waitOf(culprit, look.Window)
-	w := why{kind: wait.kind, sentence: in.began(x) + ": "}
+	found, ends, ok := tree.culprit(look.Window)
 	switch {
-	case culprit.Main:
-		w.sentence += fmt.Sprintf("main, %s, %s", named(culprit.Process), wait.phrase)
-	case tree.hasMain:
-		w.sentence += fmt.Sprintf("%s %s, and main waits for it", named(culprit.Process), wait.phrase)
+	case ok:
+		w.kind = waitOf(found.process, look.Window).kind
+		w.sentence += ": " + tree.tell(found, ends, look.Window)
+	case len(look.Processes) > 0:
+		w.sentence += "; its processes have ended and are not reaped yet"
+	case len(look.Unreadable) > 0:
+		w.kind = whyUnreadable
+		w.sentence += "; its processes cannot be read here" + unreadable(look)
 	default:
-		w.sentence += fmt.Sprintf("%s %s", named(culprit.Process), wait.phrase)
+		w.sentence += "; " + unseenGone
 	}
 	w.sentence += "; " + in.output(x)
+	return w
+}
+
+// unreadable is why something cannot be read, in brackets.
+func unreadable(look *observe.Inspection) string {
+	return " (" + cut(printable(few(look.Unreadable, 1)), 120) + ")"
+}
+
+// describeAll is a line for each process.
+func (in situation) describeAll(look *observe.Inspection) (lines []string) {
 	for _, p := range look.Processes {
-		w.evidence = append(w.evidence, in.describe(p, look))
+		lines = append(lines, in.describe(p, look))
 	}
 	if look.More > 0 {
-		w.evidence = append(w.evidence, fmt.Sprintf("and %d processes more", look.More))
+		lines = append(lines, fmt.Sprintf("and %d processes more", look.More))
 	}
-	for _, h := range look.Pipes {
-		w.evidence = append(w.evidence, in.holder(h))
-	}
-	w.evidence = append(w.evidence, look.Unreadable...)
-	return w
+	return lines
 }
 
 // describe is one process in a line.
@@ -55,7 +61,7 @@ func (in situation) describe(p observe.ProcessDetail, look *observe.Inspection) 
 	if p.Main {
 		who += " (main)"
 	}
-	line := who + ": " + waitOf(p, look.Window).phrase
+	line := who + ": " + waitOf(p, look.Window).full()
 	if look.Window > 0 {
 		line += fmt.Sprintf(", CPU %.0f %%", share(p, look.Window)*100)
 	}
@@ -69,6 +75,12 @@ func share(p observe.ProcessDetail, window time.Duration) float64 {
 	return float64(p.InWindow) / float64(window)
 }
 
+// dead says that a process has ended. One whose first thread alone has ended is
+// shown as a zombie too, and lives on in the others (pthread_exit in main).
+func dead(p observe.ProcessDetail) bool {
+	return p.State == "X" || p.State == "Z" && p.Threads <= 1
+}
+
 // family is a tree's living processes and who is whose child.
 type family struct {
 	all      []observe.ProcessDetail
@@ -80,7 +92,7 @@ type family struct {
 func familyOf(look *observe.Inspection) family {
 	f := family{children: make(map[int][]observe.ProcessDetail)}
 	for _, p := range look.Processes {
-		if p.State == "Z" || p.State == "X" { // it waits for nothing any more
+		if dead(p) {
 			continue
 		}
 		f.all = append(f.all, p)
@@ -92,89 +104,88 @@ func familyOf(look *observe.Inspection) family {
 	return f
 }
 
+// end is where waits lead to.
+type end struct {
+	process observe.ProcessDetail
+	// doubt is the first process on the way from main that may wait for something
+	// else than a child; nil if there is none.
+	doubt *observe.ProcessDetail
+}
+
 // culprit follows the waits from main down to where nobody waits for a child,
-// and picks, of those, the one that explains most.
-func (f family) culprit(window time.Duration) observe.ProcessDetail {
-	ends := f.all
+// and picks, of those ends, the one that explains most. ok is false if nothing
+// lives.
+func (f family) culprit(window time.Duration) (found end, ends int, ok bool) {
+	var all []end
 	if f.hasMain {
-		ends = f.ends(f.main, window, make(map[int]bool))
+		all = f.ends(f.main, nil, window, make(map[int]bool))
 	}
-	if len(ends) == 0 { // all are zombies
-		return observe.ProcessDetail{Process: observe.Process{State: "Z"}, FD: -1}
+	if len(all) == 0 {
+		for _, p := range f.all {
+			all = append(all, end{process: p})
+		}
 	}
-	return slices.MinFunc(ends, func(a, b observe.ProcessDetail) int {
+	if len(all) == 0 {
+		return end{}, 0, false
+	}
+	return slices.MinFunc(all, func(a, b end) int {
+		p, q := a.process, b.process
 		return cmp.Or(
-			cmp.Compare(waitOf(a, window).rank, waitOf(b, window).rank),
-			cmp.Compare(b.InWindow, a.InWindow),
-			b.StartedAt.Compare(a.StartedAt), // what was started last is what a script is at
-			cmp.Compare(b.PID, a.PID),
+			cmp.Compare(waitOf(p, window).rank, waitOf(q, window).rank),
+			cmp.Compare(q.InWindow, p.InWindow),
+			q.StartedAt.Compare(p.StartedAt), // what was started last is what a script is at
+			cmp.Compare(q.PID, p.PID),
 		)
-	})
+	}), len(all), true
 }
 
 // ends are where the waits from p down lead to.
-func (f family) ends(p observe.ProcessDetail, window time.Duration, seen map[int]bool) []observe.ProcessDetail {
+func (f family) ends(p observe.ProcessDetail, doubt *observe.ProcessDetail, window time.Duration, seen map[int]bool) []end {
 	if seen[p.PID] {
 		return nil
 	}
 	seen[p.PID] = true
-	children := f.children[p.PID]
-	wait := waitOf(p, window)
-	if len(children) == 0 || !wait.forChild {
-		return []observe.ProcessDetail{p}
+	children, wait := f.children[p.PID], waitOf(p, window)
+	if len(children) == 0 || wait.child == childNo {
+		return []end{{p, doubt}}
 	}
-	var found []observe.ProcessDetail
+	if wait.child == childMaybe && doubt == nil {
+		doubt = &p
+	}
+	var found []end
 	for _, child := range children {
-		found = append(found, f.ends(child, window, seen)...)
+		found = append(found, f.ends(child, doubt, window, seen)...)
 	}
 	return found
 }
 
-// wait is what a process waits for, in words.
-type wait struct {
-	kind     string
-	phrase   string
-	rank     int  // the lower, the more it explains
-	forChild bool // it may be a child that it waits for
-}
-
-// waitOf says what a process waits for, from its state, the system call that it
-// is in, and the kernel's wait channel; whichever of them can be read.
-func waitOf(p observe.ProcessDetail, window time.Duration) wait {
-	used := share(p, window)
+// tell says what the culprit waits for and how main depends on it. Which of
+// several children a shell waits for the kernel does not show (it asks for any),
+// so that is left open.
+func (f family) tell(found end, ends int, window time.Duration) string {
+	p := found.process
+	wait := waitOf(p, window)
 	switch {
-	case p.State == "T":
-		return wait{kind: whyStopped, rank: 0, phrase: "is stopped (state T) and goes on with SIGCONT"}
-	case p.State == "t":
-		return wait{kind: whyStopped, rank: 0, phrase: "is held by a tracer (state t)"}
-	case used >= busy:
-		return wait{kind: whyCPU, rank: 2, phrase: fmt.Sprintf("computes: it used %.0f %% of a CPU in the last %s", used*100, age(window))}
-	case p.State == "D":
-		return wait{kind: whyDisk, rank: 1, phrase: "is in a wait that no signal ends (state D)" + in(p)}
-	case p.State == "R" && p.Call == "" && p.WaitsIn == "":
-		return wait{kind: whyCPU, rank: 3, phrase: "is on a CPU or ready for one (state R)"}
-	}
-	return waitIn(p)
-}
-
-// in names where in the kernel a process sleeps.
-func in(p observe.ProcessDetail) string {
-	var where []string
-	for _, part := range []string{p.Call, p.WaitsIn} {
-		if part != "" {
-			where = append(where, ascii(part))
+	case p.Main:
+		return fmt.Sprintf("main, %s, %s", named(p.Process), wait.full())
+	case !f.hasMain:
+		return named(p.Process) + " " + wait.full()
+	case found.doubt != nil:
+		who := "main"
+		if !found.doubt.Main {
+			who = named(found.doubt.Process)
 		}
+		return fmt.Sprintf("%s %s; %s %s, and may wait for it", named(p.Process), wait.phrase, who, waitOf(*found.doubt, window).phrase)
+	case ends > 1:
+		return fmt.Sprintf("%s %s, one of %d that main may wait for", named(p.Process), wait.full(), ends)
 	}
-	if len(where) == 0 {
-		return " (where cannot be read here)"
-	}
-	return " (" + strings.Join(where, ", ") + ")"
+	return fmt.Sprintf("%s %s, and main waits for it", named(p.Process), wait.full())
 }
 
 // stateOf is a state letter with its meaning.
 func stateOf(letter string) string {
 	meanings := map[string]string{
-		"R": "R (runs)", "S": "S (sleeps)", "D": "D (sleeps, and no signal ends that)", "T": "T (stopped)", "t": "t (traced)", "Z": "Z (dead, not reaped)",
+		"R": "R (runs)", "S": "S (sleeps)", "D": "D (sleeps, uninterruptible)", "T": "T (stopped)", "t": "t (traced)", "Z": "Z (ended, not reaped)",
 	}
 	if m, ok := meanings[letter]; ok {
 		return m
