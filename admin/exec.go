@@ -1,11 +1,8 @@
 package admin
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"execworker/daemon/observe"
@@ -28,13 +25,6 @@ type inflightDetail struct {
 	WindowMS   int64               `json:"window_ms"` // that cpu_window_ms is taken in
 	Pipes      []pipeView          `json:"pipes"`
 	Unreadable []string            `json:"unreadable"`
-}
-
-// timelineView is a step of an exec.
-type timelineView struct {
-	TMS   int64             `json:"t_ms"` // since it was received
-	Name  string            `json:"name"`
-	Attrs map[string]string `json:"attrs"`
 }
 
 // processDetailView is a process, looked at closely.
@@ -78,18 +68,24 @@ func (s *Server) showInflight(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	who := askerOf(r).class
+	h := s.head(time.Now()) // before the snapshot: what follows its seq is in that or in the feed, or in both
 	x, ok := s.inFlight(id, 0)
 	if !ok {
 		refuse(w, r, s.notInFlight(id))
 		return
 	}
-	now := time.Now()
-	d := inflightDetail{head: s.head(now), inflightView: s.inflight(x, now, who), Timeline: timeline(x), Evidence: []string{}, Unreadable: []string{}, Processes: []processDetailView{}, Pipes: []pipeView{}}
 	var look *observe.Inspection
+	unseen := unseenAsked
 	if procs && who == operator && !x.StartedAt.IsZero() {
-		look = s.inspect(r.Context(), x.Exec.Seq)
+		look, unseen = s.inspect(r.Context(), x.Exec.Seq)
+		if later, ok := s.inFlight(id, x.Exec.Seq); ok {
+			x = later // as of the look, which takes its time
+		}
 	}
-	in := situation{now: time.Now(), all: s.worker.Inflight(), status: s.worker.Status(), show: s.options.Preview}
+	now := time.Now()
+	h.Now = when(now)
+	d := inflightDetail{head: h, inflightView: s.inflight(x, now, who), Timeline: timeline(x), Evidence: []string{}, Unreadable: []string{}, Processes: []processDetailView{}, Pipes: []pipeView{}}
+	in := situation{now: now, all: s.worker.Inflight(), status: s.worker.Status(), show: s.options.Preview, unseen: unseen}
 	reason := in.explain(x, look, who)
 	d.Why = &whyView{Kind: reason.kind, Sentence: reason.sentence}
 	d.Evidence = append(d.Evidence, reason.evidence...)
@@ -101,12 +97,13 @@ func (s *Server) showInflight(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, http.StatusOK, d, d.text)
 }
 
-// inspect looks at one exec, files included; nil when there is nothing to see.
-func (s *Server) inspect(ctx context.Context, seq uint64) *observe.Inspection {
+// inspect looks at one exec, files included. Without a look unseen says why.
+func (s *Server) inspect(ctx context.Context, seq uint64) (look *observe.Inspection, unseen string) {
 	const lookMost = 3 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, lookMost)
 	defer cancel()
-	return inspectionOf(s.worker.Inspect(ctx, []uint64{seq}, true), seq)
+	look = inspectionOf(s.worker.Inspect(ctx, []uint64{seq}, true), seq)
+	return look, unseenBy(ctx)
 }
 
 // notInFlight says where else to look.
@@ -122,42 +119,12 @@ func (s *Server) notInFlight(id string) refusal {
 	return refusal{kind: noExec, detail: "req_id " + id + " never came, or is long gone", hint: "see /admin/inflight and /admin/execs", reqID: id}
 }
 
-// timeline is made of the times that the snapshot has.
-func timeline(x observe.Inflight) []timelineView {
-	var steps []timelineView
-	add := func(name string, at time.Time, attrs map[string]string) {
-		if at.IsZero() {
-			return
-		}
-		if attrs == nil {
-			attrs = map[string]string{}
-		}
-		steps = append(steps, timelineView{TMS: ms(at.Sub(x.Exec.ReceivedAt)), Name: name, Attrs: attrs})
-	}
-	add("received", x.Exec.ReceivedAt, map[string]string{"session": fmt.Sprint(x.Exec.Session)})
-	add("dequeued", x.DequeuedAt, nil)
-	add("spawned", x.StartedAt, map[string]string{"pid": fmt.Sprint(x.PID)})
-	if !x.LastOutputAt.IsZero() {
-		add("first_output", x.StartedAt.Add(x.FirstByte), nil)
-		add("last_output", x.LastOutputAt, map[string]string{
-			"stdout_bytes": fmt.Sprint(x.StdoutBytes), "stderr_bytes": fmt.Sprint(x.StderrBytes),
-		})
-	}
-	if x.Abort != nil {
-		add("abort_requested", x.Abort.At, map[string]string{"by": string(x.Abort.By)})
-	}
-	add("main_ended", x.MainEndedAt, nil)
-	add("kill_began", x.KillBeganAt, nil)
-	slices.SortStableFunc(steps, func(a, b timelineView) int { return cmp.Compare(a.TMS, b.TMS) })
-	return steps
-}
-
 func (s *Server) processDetails(look *observe.Inspection) []processDetailView {
 	views := make([]processDetailView, 0, len(look.Processes))
 	for _, p := range look.Processes {
 		v := processDetailView{
 			processView: viewProcess(p.Process), Main: p.Main, PGID: p.Group, SID: p.Session, Threads: p.Threads, RSSBytes: p.RSSBytes,
-			CPUMS: ms(p.CPU), InWindow: ms(p.InWindow), Syscall: optional(p.Call), Waits: waitOf(p, look.Window).phrase,
+			CPUMS: ms(p.CPU), InWindow: ms(p.InWindow), Syscall: optional(p.Call), Waits: waitOf(p, look.Window).full(),
 		}
 		if p.FD >= 0 {
 			v.FD = &p.FD

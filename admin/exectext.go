@@ -1,10 +1,7 @@
 package admin
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
-	"strings"
 
 	"execworker/daemon/observe"
 )
@@ -21,15 +18,7 @@ func (d inflightDetail) text(t *table) {
 	}
 	t.row("etag", d.Etag)
 	t.line("")
-	t.row("AFTER", "STEP", "WHAT")
-	for _, step := range d.Timeline {
-		var attrs []string
-		for key, value := range step.Attrs {
-			attrs = append(attrs, key+" "+value)
-		}
-		slices.Sort(attrs)
-		t.row(age(millis(step.TMS)), step.Name, strings.Join(attrs, ", "))
-	}
+	timelineText(t, d.Timeline)
 	if len(d.Processes) > 0 {
 		t.line("")
 		processTree(t, d.Processes, d.WindowMS)
@@ -71,44 +60,4 @@ func (d inflightDetail) holders(t *table) {
 		}
 		t.row(h.Stream, fmt.Sprintf("pid %d", h.Process.PID), h.FD, can, member, commandOr(h.Command, h.Process.Comm))
 	}
-}
-
-// processTree prints processes below their parents.
-func processTree(t *table, all []processDetailView, windowMS int64) {
-	t.row("PID", "STATE", "CPU", "RSS", "THREADS", "COMMAND", "WAITS")
-	all = slices.SortedFunc(slices.Values(all), func(a, b processDetailView) int { return cmp.Compare(a.PID, b.PID) })
-	listed := make(map[int]bool, len(all))
-	for _, p := range all {
-		listed[p.PID] = true
-	}
-	var print func(parent, depth int)
-	row := func(p processDetailView, depth int) {
-		cpu := ""
-		if windowMS > 0 {
-			cpu = fmt.Sprintf("%d%%", p.InWindow*100/windowMS)
-		}
-		t.row(strings.Repeat(". ", min(depth, 8))+fmt.Sprint(p.PID), p.State, cpu, size(p.RSSBytes), p.Threads,
-			commandOr(p.Command, p.Comm), p.Waits)
-	}
-	print = func(parent, depth int) {
-		for _, p := range all {
-			if p.PPID == parent && p.PID != parent {
-				row(p, depth)
-				print(p.PID, depth+1)
-			}
-		}
-	}
-	for _, p := range all {
-		if !listed[p.PPID] {
-			row(p, 0)
-			print(p.PID, 1)
-		}
-	}
-}
-
-func commandOr(command *string, comm string) string {
-	if command == nil {
-		return comm
-	}
-	return quoted(*command, 50)
 }
