@@ -49,8 +49,12 @@ func NewFeed() *Feed { return &Feed{followers: make(map[*follower]struct{})} }
 // Begin adds nothing to ctx.
 func (f *Feed) Begin(ctx context.Context, _ observe.Exec) context.Context { return ctx }
 
-// Event keeps e for those who follow.
+// Event keeps e for those who follow. How output grows they are told by
+// exec.progress, at a pace of its own.
 func (f *Feed) Event(_ context.Context, e observe.Event) {
+	if _, grew := e.(observe.OutputGrew); grew {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now() // with the lock, so that times are in the order of seqs

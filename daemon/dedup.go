@@ -21,7 +21,7 @@ type dedup struct {
 type completed struct {
 	fingerprint fingerprint
 	outcome     outcome
-	trace       string // id of the trace of the run
+	trace       observe.Trace // of the run
 	storedAt    time.Time
 	hits        int64
 	lastHitAt   time.Time
@@ -34,24 +34,24 @@ func newDedup() *dedup {
 	return d
 }
 
-// replay returns the outcome of the same exec, or says that another exec has
-// finished under its number.
-func (d *dedup) replay(reqID uint64, f fingerprint) (o outcome, same, collided bool) {
+// replay returns the same exec, finished, or says that another one has finished
+// under its number.
+func (d *dedup) replay(reqID uint64, f fingerprint) (c *completed, collided bool) {
 	c, ok := d.entries.Get(reqID)
 	if !ok {
-		return outcome{}, false, false
+		return nil, false
 	}
 	if c.fingerprint != f {
 		d.counts.Collisions++
-		return outcome{}, false, true
+		return nil, true
 	}
 	c.hits++
 	c.lastHitAt = time.Now()
 	d.counts.Hits++
-	return c.outcome, true, false
+	return c, false
 }
 
-func (d *dedup) remember(reqID uint64, f fingerprint, o outcome, trace string) {
+func (d *dedup) remember(reqID uint64, f fingerprint, o outcome, trace observe.Trace) {
 	if d.entries.Add(reqID, &completed{fingerprint: f, outcome: o, trace: trace, storedAt: time.Now()}) {
 		d.counts.Evictions++
 	}
@@ -70,7 +70,7 @@ func (d *dedup) snapshot() observe.Dedup {
 			Outcome:     c.outcome.kind,
 			ExitCode:    c.outcome.code,
 			Truncated:   c.outcome.truncated,
-			TraceID:     c.trace,
+			TraceID:     c.trace.ID,
 			StoredAt:    c.storedAt,
 			Hits:        c.hits,
 			LastHitAt:   c.lastHitAt,

@@ -64,13 +64,17 @@ type meter struct {
 	killBeganAt atomic.Int64
 	stdout      atomic.Int64 // bytes
 	stderr      atomic.Int64
-	chunks      atomic.Int64
-	waits       [2]wait // of the two readers for room in the lane; the slot's, after them, is with stdout's
+	chunks      [2]atomic.Int64 // of stdout and of stderr
+	pieces      atomic.Int64    // read, of both
+	piecesOf    [2]atomic.Int64
+	largest     [2]atomic.Int64 // bytes
+	waits       [2]wait         // of the two readers for room in the lane; the slot's, after them, is with stdout's
 }
 
 // wait adds up how long somebody has waited.
 type wait struct {
 	total atomic.Int64 // ns
+	most  atomic.Int64 // ns, at a time
 	from  atomic.Int64 // since when; 0 while nobody waits
 }
 
@@ -80,7 +84,9 @@ func (w *wait) mark(waiting bool) {
 	if waiting {
 		w.from.Store(now)
 	} else {
-		w.total.Add(now - w.from.Swap(0))
+		took := now - w.from.Swap(0)
+		w.total.Add(took)
+		w.most.Store(max(took, w.most.Load()))
 	}
 }
 
@@ -150,19 +156,25 @@ func newExecution(s *session, req *sandboxv1.Exec) *execution {
 
 // environ is the environment of this exec's command.
 func (x *execution) environ() []string {
-	t, ok := x.d.observer.(observe.Tracer)
-	if !ok {
-		return x.d.cfg.Env
+	var added []string
+	if t, ok := x.d.observer.(observe.Tracer); ok {
+		added = t.ChildEnv(x.ctx)
 	}
-	added := t.ChildEnv(x.ctx)
 	if len(added) == 0 {
 		return x.d.cfg.Env
 	}
-	named := func(entry string) bool {
+	replaced := make(map[string]bool, len(added))
+	for _, entry := range added {
 		name, _, _ := strings.Cut(entry, "=")
-		return slices.ContainsFunc(added, func(a string) bool { return strings.HasPrefix(a, name+"=") })
+		replaced[name] = true
 	}
-	return append(slices.DeleteFunc(slices.Clone(x.d.cfg.Env), named), added...)
+	env := make([]string, 0, len(x.d.cfg.Env)+len(added))
+	for _, entry := range x.d.cfg.Env {
+		if name, _, _ := strings.Cut(entry, "="); !replaced[name] {
+			env = append(env, entry)
+		}
+	}
+	return append(env, slices.DeleteFunc(added, func(entry string) bool { return !strings.Contains(entry, "=") })...)
 }
 
 // event reports a fact of this exec.
@@ -181,12 +193,28 @@ func (x *execution) Put(stream runner.Stream, slab *runner.Slab) *runner.Slab {
 	} else {
 		m.stdout.Add(int64(len(*slab)))
 	}
-	x.hashes[stream-runner.Stdout].write(*slab)
+	of := stream - runner.Stdout
+	x.grew(of, len(*slab))
+	x.hashes[of].write(*slab)
 	if x.kept != nil {
 		return x.kept.put(stream, slab)
 	}
-	m.chunks.Add(1)
-	return x.lane.put(stream, slab, x.waiting[stream-runner.Stdout])
+	m.chunks[of].Add(1)
+	return x.lane.put(stream, slab, x.waiting[of])
+}
+
+// grew counts a piece of one stream, whose reader alone calls it, and reports
+// it if it is one of those worth telling of.
+func (x *execution) grew(of runner.Stream, size int) {
+	m := &x.meter
+	m.largest[of].Store(max(int64(size), m.largest[of].Load()))
+	first := m.piecesOf[of].Add(1) == 1
+	if n := m.pieces.Add(1); n > 1 && (first || n&(n-1) == 0) {
+		x.event(observe.OutputGrew{
+			Exec: x.exec, Stream: (of + runner.Stdout).String(), First: first, Pieces: n,
+			StdoutBytes: m.stdout.Load(), StderrBytes: m.stderr.Load(),
+		})
+	}
 }
 
 // MainEnded, Killing and Killed are the runner's turns.

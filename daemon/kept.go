@@ -14,7 +14,7 @@ type kept struct {
 		bytes int
 		cut   int64
 	}
-	chunks int64 // taken
+	chunks [2]int64 // taken
 }
 
 func (k *kept) put(stream runner.Stream, slab *runner.Slab) *runner.Slab {
@@ -50,7 +50,7 @@ func (k *kept) take() (all [2][]*runner.Slab) {
 	}
 	for i := range k.streams {
 		all[i], k.streams[i].slabs = k.streams[i].slabs, nil
-		k.chunks += int64(len(all[i]))
+		k.chunks[i] += int64(len(all[i]))
 	}
 	return all
 }

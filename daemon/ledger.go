@@ -41,6 +41,7 @@ type decision struct {
 	start    bool          // verdict run, and a slot is free: the caller runs it
 	judged   chan struct{} // to be closed when the verdict has been reported
 	collided bool
+	original observe.Trace // of the run that answers a join or a replay
 	queued   int
 	running  int
 }
@@ -91,16 +92,16 @@ func (l *ledger) judgeLocked(x *execution) decision {
 	}
 	switch {
 	case rival != nil && rival.fingerprint == x.fingerprint:
-		return decision{verdict: observe.VerdictJoin}
+		return decision{verdict: observe.VerdictJoin, original: rival.exec.Trace}
 	case rival != nil:
 		l.finished.counts.Conflicts++
 		return decision{verdict: observe.VerdictConflict, answer: conflict()}
 	case dying:
 		return l.roomLocked(x, decision{verdict: observe.VerdictWait})
 	}
-	o, same, collided := l.finished.replay(x.reqID, x.fingerprint)
-	if same {
-		return decision{verdict: observe.VerdictReplay, answer: o}
+	c, collided := l.finished.replay(x.reqID, x.fingerprint)
+	if c != nil {
+		return decision{verdict: observe.VerdictReplay, answer: c.outcome, original: c.trace}
 	}
 	return l.roomLocked(x, decision{verdict: observe.VerdictRun, collided: collided})
 }
@@ -172,7 +173,7 @@ func (l *ledger) forgetLocked(x *execution, o outcome) {
 		delete(l.inflight, x.reqID)
 	}
 	if o.remembered() {
-		l.finished.remember(x.reqID, x.fingerprint, o, x.exec.Trace.ID)
+		l.finished.remember(x.reqID, x.fingerprint, o, x.exec.Trace)
 	}
 	l.countLocked(o)
 }

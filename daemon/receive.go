@@ -63,7 +63,7 @@ func (s *session) exec(req *sandboxv1.Exec, malformed error) {
 // reply carries out what the ledger decided about x.
 func (s *session) reply(x *execution, v decision) {
 	x.event(observe.Judged{
-		Exec: x.exec, Verdict: v.verdict, Reason: v.answer.message, Collided: v.collided,
+		Exec: x.exec, Verdict: v.verdict, Reason: v.answer.message, Collided: v.collided, Original: v.original,
 		Queued: v.queued, Running: v.running,
 	})
 	switch v.verdict {

@@ -148,11 +148,20 @@ func (x *execution) close(o outcome, r observe.Receipt) {
 	m := &x.meter
 	if x.kept != nil {
 		r.StdoutCut, r.StderrCut = x.kept.streams[0].cut, x.kept.streams[1].cut
-		m.chunks.Store(x.kept.chunks)
+		for i := range m.chunks {
+			m.chunks[i].Store(x.kept.chunks[i])
+		}
 	}
 	r.Outcome, r.EndedBy, r.Reason, r.Error, r.EndedAt = o.kind, o.by, o.reason, o.message, time.Now()
-	r.StdoutBytes, r.StderrBytes, r.Chunks = m.stdout.Load(), m.stderr.Load(), m.chunks.Load()
+	r.StdoutBytes, r.StderrBytes = m.stdout.Load(), m.stderr.Load()
+	r.StdoutChunks, r.StderrChunks = m.chunks[0].Load(), m.chunks[1].Load()
+	r.Chunks = r.StdoutChunks + r.StderrChunks
+	r.LargestPiece = max(m.largest[0].Load(), m.largest[1].Load())
 	r.Phases.SendBlocked, _ = m.sendBlocked()
+	r.LongestBlock = time.Duration(max(m.waits[0].most.Load(), m.waits[1].most.Load()))
+	if at := m.lastByteAt.Load(); at != 0 {
+		r.LastOutputAt = time.Unix(0, at)
+	}
 	if at := m.firstByteAt.Load(); at != 0 {
 		r.Phases.FirstByte = time.Duration(at - r.StartedAt.UnixNano())
 	}

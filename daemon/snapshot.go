@@ -36,7 +36,7 @@ func (x *execution) snapshotLocked(position int) observe.Inflight {
 		PID:           int(m.pid.Load()),
 		StdoutBytes:   m.stdout.Load(),
 		StderrBytes:   m.stderr.Load(),
-		Chunks:        m.chunks.Load(),
+		Chunks:        m.chunks[0].Load() + m.chunks[1].Load(),
 		Abort:         x.abort,
 	}
 	s.DequeuedAt, s.MainEndedAt, s.KillBeganAt = at(&m.dequeuedAt), at(&m.mainEndedAt), at(&m.killBeganAt)

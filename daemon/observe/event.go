@@ -22,7 +22,8 @@ type Tracer interface {
 	// Trace says, after Begin, where the exec of ctx is to be found.
 	Trace(ctx context.Context) Trace
 	// ChildEnv is what the command's environment gets, as NAME=value, in the
-	// place of what it may have inherited under the same names.
+	// place of what it may have inherited under the same names. A NAME alone
+	// takes away what it may have inherited. The slice is the caller's.
 	ChildEnv(ctx context.Context) []string
 }
 
@@ -38,6 +39,7 @@ type (
 		Verdict  Verdict
 		Reason   string // of a refusal
 		Collided bool   // runs under the req_id of a finished exec
+		Original Trace  // of the run that answers a join or a replay
 		Queued   int    // execs in the queue, this one included
 		Running  int
 	}
@@ -57,6 +59,17 @@ type (
 		Exec   Exec
 		Stream string // stdout or stderr
 		After  time.Duration
+	}
+	// OutputGrew comes at the second, fourth, eighth … piece of output that is
+	// read, and at the first of the other stream than FirstOutput's: seldom,
+	// however much a command says. It can overtake FirstOutput.
+	OutputGrew struct {
+		Exec        Exec
+		Stream      string // of that piece: stdout or stderr
+		First       bool   // of that stream
+		Pieces      int64  // of both streams, so far
+		StdoutBytes int64
+		StderrBytes int64
 	}
 	// AbortRequested is the wish of the relay or an operator.
 	AbortRequested struct {
@@ -137,6 +150,7 @@ func (Judged) event()          {}
 func (Dequeued) event()        {}
 func (Spawned) event()         {}
 func (FirstOutput) event()     {}
+func (OutputGrew) event()      {}
 func (AbortRequested) event()  {}
 func (KillBegan) event()       {}
 func (KillEnded) event()       {}

@@ -131,7 +131,12 @@ type Receipt struct {
 	StdoutCut    int64 // read but not sent: past the cap of buffered mode
 	StderrCut    int64
 	Chunks       int64
-	StdoutHash   string // hex SHA-256 of all that was read; empty unless asked for
+	StdoutChunks int64 // of Chunks
+	StderrChunks int64
+	LargestPiece int64         // bytes read at once
+	LastOutputAt time.Time     // zero when there was none
+	LongestBlock time.Duration // the longest part of Phases.SendBlocked at a time
+	StdoutHash   string        // hex SHA-256 of all that was read; empty unless asked for
 	StderrHash   string
 	PipeHeld     bool // the exec was over while something still held its output open
 	OOM          *OOM // nil unless the kernel killed something for memory meanwhile
