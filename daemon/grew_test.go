@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"execworker/daemon"
 	"execworker/daemon/observe"
 	"execworker/test/relaytest"
+
+	"golang.org/x/sys/unix"
 )
 
 // grown collects how output was told to grow.
@@ -27,10 +30,32 @@ func (g *grown) hold(e observe.Event) {
 	}
 }
 
-// write lets the command go on that reads a line from path.
-func write(t *testing.T, path string) {
+// gate is a FIFO that a command reads lines from. The test holds it open for
+// reading too (fifo(7)): a writer that waits for a reader and is interrupted lets
+// that reader go with nothing.
+type gate struct {
+	path string
+	file *os.File
+}
+
+func newGate(t *testing.T) gate {
 	t.Helper()
-	if err := os.WriteFile(path, []byte("\n"), 0); err != nil {
+	path := filepath.Join(t.TempDir(), "gate")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	return gate{path, file}
+}
+
+// open lets the command read a line.
+func (g gate) open(t *testing.T) {
+	t.Helper()
+	if _, err := g.file.WriteString("\n"); err != nil {
 		t.Error(err)
 	}
 }
@@ -41,11 +66,11 @@ func TestOutputIsToldOfAtPowersOfTwo(t *testing.T) {
 	var g grown
 	d, r, _ := start(t, 1, g.hold)
 	s := r.Attach(t)
-	fifo := t.TempDir() + "/go"
-	s.Exec(t, 1, "mkfifo "+fifo+"; for i in 1 2 3 4 5 6 7 8 9 10; do echo $i:; read < "+fifo+"; done", relaytest.Streaming(true))
+	gate := newGate(t)
+	s.Exec(t, 1, "for i in 1 2 3 4 5 6 7 8 9 10; do echo $i:; read < "+gate.path+"; done", relaytest.Streaming(true))
 	for i := range 10 {
 		s.WaitOutput(t, 1, fmt.Sprint(i+1, ":"))
-		write(t, fifo)
+		gate.open(t)
 	}
 	s.WantEnd(t, 1, 0)
 	var pieces, bytes []int64
@@ -69,11 +94,11 @@ func TestFirstOutputOfTheOtherStreamIsToldOf(t *testing.T) {
 	var g grown
 	d, r, _ := start(t, 1, g.hold)
 	s := r.Attach(t)
-	fifo := t.TempDir() + "/go"
-	s.Exec(t, 1, "mkfifo "+fifo+"; for i in 1 2; do echo $i:; read < "+fifo+"; done; echo e >&2", relaytest.Streaming(true))
+	gate := newGate(t)
+	s.Exec(t, 1, "for i in 1 2; do echo $i:; read < "+gate.path+"; done; echo e >&2", relaytest.Streaming(true))
 	for i := range 2 {
 		s.WaitOutput(t, 1, fmt.Sprint(i+1, ":"))
-		write(t, fifo)
+		gate.open(t)
 	}
 	s.WantEnd(t, 1, 0)
 	if len(g.told) != 2 || g.told[1].Stream != "stderr" || !g.told[1].First || g.told[1].Pieces != 3 || g.told[0].First {
@@ -134,15 +159,15 @@ func TestJoinAndReplayNameTheirOriginal(t *testing.T) {
 		}
 	}
 	s := r.Attach(t)
-	fifo := t.TempDir() + "/go"
-	command := "mkfifo " + fifo + "; echo up; read < " + fifo
+	gate := newGate(t)
+	command := "echo up; read < " + gate.path
 	s.Exec(t, 1, command, relaytest.Streaming(true))
 	want(observe.VerdictRun, observe.Trace{})
 	s.WaitOutput(t, 1, "up")
 	s.Exec(t, 1, command, relaytest.Streaming(true))
 	first := observe.Trace{ID: "trace of 1", SpanID: "span"}
 	want(observe.VerdictJoin, first)
-	write(t, fifo)
+	gate.open(t)
 	s.WantEnd(t, 1, 0)
 	s.Exec(t, 1, command, relaytest.Streaming(true))
 	want(observe.VerdictReplay, first)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/contrib/zpages"
@@ -43,9 +44,11 @@ type Spans struct {
 	zpages   *zpages.SpanProcessor // nil unless asked for
 	keeper   *keeper
 
+	queueLimit atomic.Int64
+
 	mu       sync.Mutex
-	attempts map[uint64]trace.Span // by session, until it is attached or has failed
-	attached trace.SpanContext     // of the attempt that was
+	attempts map[uint64]attempt // by session, until it is attached or has failed
+	attached trace.SpanContext  // of the attempt that was
 }
 
 var (
@@ -55,7 +58,7 @@ var (
 
 // NewSpans makes an observer. Close it after the last exec has ended.
 func NewSpans(o TraceOptions) *Spans {
-	s := &Spans{options: o, attempts: make(map[uint64]trace.Span)}
+	s := &Spans{options: o, attempts: make(map[uint64]attempt)}
 	s.keeper = newKeeper(sdktrace.NewBatchSpanProcessor(o.Exporter))
 	if o.Tracez {
 		s.zpages = zpages.NewSpanProcessor()
@@ -78,6 +81,9 @@ func (s *Spans) Tracez() http.Handler {
 	}
 	return zpages.NewTracezHandler(s.zpages)
 }
+
+// Ask has spans say what w says of the worker's bounds. Until then they say 0.
+func (s *Spans) Ask(w Worker) { s.queueLimit.Store(int64(w.Status().QueueCap)) }
 
 // Close exports what there is, until ctx ends.
 func (s *Spans) Close(ctx context.Context) error {
@@ -110,7 +116,7 @@ func (s *Spans) ChildEnv(ctx context.Context) []string {
 	if c.IsSampled() {
 		flag = "01"
 	}
-	return []string{"TRACEPARENT=00-" + c.TraceID().String() + "-" + x.runID.String() + "-" + flag, "TRACESTATE="}
+	return []string{"TRACEPARENT=00-" + c.TraceID().String() + "-" + x.runID.String() + "-" + flag, "TRACESTATE"}
 }
 
 // Begin starts the root span.
@@ -130,7 +136,7 @@ func (s *Spans) Begin(ctx context.Context, e observe.Exec) context.Context {
 		rootCtx = withTraceID(ctx, traceID(s.options.SandboxID, e.ID))
 	}
 	x.ctx, x.root = s.tracer.Start(withKept(rootCtx, &x.kept), "exec", start...)
-	return context.WithValue(ctx, execKey{}, x)
+	return context.WithValue(trace.ContextWithSpan(ctx, rootSpan{x.root, &x.kept}), execKey{}, x)
 }
 
 // Event goes on with the spans of the exec of ctx, or of a session.

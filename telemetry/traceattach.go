@@ -8,18 +8,24 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
 	"execworker/daemon/observe"
 )
 
+// attempt is one to attach, under way.
+type attempt struct {
+	span trace.Span
+	kept *kept
+}
+
 // dialing starts the span of one attempt to attach, a trace of its own.
 func (s *Spans) dialing(ctx context.Context, x observe.Session) {
 	host, port, _ := net.SplitHostPort(x.Target)
 	number, _ := strconv.Atoi(port)
-	_, span := s.tracer.Start(withKept(ctx, new(kept)), "attach", trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(x.DialedAt),
+	of := new(kept)
+	_, span := s.tracer.Start(withKept(ctx, of), "attach", trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(x.DialedAt),
 		trace.WithAttributes(
 			attribute.String("rpc.system", "grpc"), attribute.String("rpc.service", "sandbox.v1.SandboxWorker"), attribute.String("rpc.method", "Attach"),
 			attribute.String("server.address", host), attribute.Int("server.port", number),
@@ -27,16 +33,16 @@ func (s *Spans) dialing(ctx context.Context, x observe.Session) {
 			attribute.Int64("sandbox.attach.backoff_ms", x.Backoff.Milliseconds())))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.attempts[x.Number] = span
+	s.attempts[x.Number] = attempt{span, of}
 }
 
 // hello ends the attempt, which execs are linked to from now on.
 func (s *Spans) hello(x observe.Session) {
-	if span := s.attempt(x.Number); span != nil {
+	if a := s.attempt(x.Number); a.span != nil {
 		s.mu.Lock()
-		s.attached = span.SpanContext()
+		s.attached = a.span.SpanContext()
 		s.mu.Unlock()
-		span.End(trace.WithTimestamp(x.HelloAt))
+		a.span.End(trace.WithTimestamp(x.HelloAt))
 	}
 }
 
@@ -48,24 +54,24 @@ func (s *Spans) sessionEnded(e observe.SessionEnded) {
 		s.attached = trace.SpanContext{}
 	}
 	s.mu.Unlock()
-	if span := s.attempt(x.Number); span != nil {
+	if a := s.attempt(x.Number); a.span != nil {
 		kind := x.Code
 		if !slices.Contains(grpcCodes, kind) {
 			kind = otherError
 		}
-		span.SetAttributes(attribute.String("error.type", kind))
-		span.SetStatus(codes.Error, "")
-		span.End(trace.WithTimestamp(x.EndedAt))
+		setError(a.span, kind, true)
+		s.keeper.keep(a.kept)
+		a.span.End(trace.WithTimestamp(x.EndedAt))
 	}
 }
 
-// attempt takes the span of an attempt that is under way; nil if there is none.
-func (s *Spans) attempt(number uint64) trace.Span {
+// attempt takes an attempt that is under way; its span is nil if there is none.
+func (s *Spans) attempt(number uint64) attempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	span := s.attempts[number]
+	a := s.attempts[number]
 	delete(s.attempts, number)
-	return span
+	return a
 }
 
 // startOf is when a span began; now if it does not record.

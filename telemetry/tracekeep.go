@@ -42,9 +42,10 @@ const (
 // kept is the buffer of one exec that was not sampled, until its root ends. It is
 // by exec and not by trace id, which two runs of one req_id share.
 type kept struct {
+	keep atomic.Bool // it is to be exported
+
 	mu    sync.Mutex
-	in    bool // it has one of the places
-	keep  bool // it is to be exported
+	in    bool // it has one of the places; guarded by the keeper's lock
 	spans []sdktrace.ReadOnlySpan
 }
 
@@ -69,6 +70,13 @@ var _ sdktrace.SpanProcessor = (*keeper)(nil)
 
 func newKeeper(next sdktrace.SpanProcessor) *keeper {
 	return &keeper{next: next, open: make(map[trace.SpanID]*kept)}
+}
+
+// keep has an exec exported that was not sampled, if it has a place.
+func (k *keeper) keep(of *kept) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	of.keep.Store(of.in)
 }
 
 func (k *keeper) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
@@ -120,7 +128,7 @@ func (k *keeper) OnEnd(s sdktrace.ReadOnlySpan) {
 	if !root {
 		return
 	}
-	if of.keep {
+	if of.keep.Load() {
 		for _, each := range of.spans {
 			k.next.OnEnd(asSampled{each})
 		}
@@ -130,6 +138,22 @@ func (k *keeper) OnEnd(s sdktrace.ReadOnlySpan) {
 
 func (k *keeper) Shutdown(ctx context.Context) error   { return k.next.Shutdown(ctx) }
 func (k *keeper) ForceFlush(ctx context.Context) error { return k.next.ForceFlush(ctx) }
+
+// rootSpan is the span that an exec's context shows to other observers. It says
+// that it is sampled as soon as that is decided, so that a metric can name a
+// trace that is kept (an exemplar).
+type rootSpan struct {
+	trace.Span
+	kept *kept
+}
+
+func (r rootSpan) SpanContext() trace.SpanContext {
+	c := r.Span.SpanContext()
+	if r.kept.keep.Load() {
+		c = c.WithTraceFlags(c.TraceFlags().WithSampled(true))
+	}
+	return c
+}
 
 // asSampled is a span that is exported although its head was not sampled: the
 // batch processor asks for the flag and nothing else.

@@ -16,10 +16,11 @@ import (
 //
 //	exec ─┬─ exec.dispatch   received to slot
 //	      ├─ exec.spawn      slot to running main
-//	      └─ bash ─┬─ exec.stream   first output to the last of it
+//	      └─ bash ─┬─ exec.stream   first output until all of it is on its way
 //	               └─ exec.kill     decision to proof
 //
-// A span that has not begun is nil.
+// bash ends with main, and exec.stream later when its output had to be waited
+// for. A span that has not begun is nil.
 type execSpans struct {
 	mu                                 sync.Mutex
 	ctx                                context.Context // of the root
@@ -27,6 +28,7 @@ type execSpans struct {
 	runID                              trace.SpanID // made before the run, for TRACEPARENT
 	root, dispatch, spawn, run, stream trace.Span
 	kill                               trace.Span
+	milestones                         int // on the stream
 	kept                               kept
 }
 
@@ -40,8 +42,9 @@ func (s *Spans) step(x *execSpans, e observe.Event) {
 	case observe.Judged:
 		s.judged(x, e)
 	case observe.Dequeued:
-		end(&x.dispatch, time.Now())
-		_, x.spawn = s.start(x.ctx, "exec.spawn", trace.SpanKindInternal, time.Now(), attribute.String("process.executable.path", "bash"))
+		taken := e.Exec.ReceivedAt.Add(e.Waited)
+		end(&x.dispatch, taken)
+		_, x.spawn = s.start(x.ctx, "exec.spawn", trace.SpanKindInternal, taken, attribute.String("process.executable.path", "bash"))
 	case observe.Spawned:
 		if x.spawn != nil {
 			x.spawn.SetAttributes(attribute.Int("process.pid", e.PID))
@@ -55,7 +58,16 @@ func (s *Spans) step(x *execSpans, e observe.Event) {
 			return
 		}
 		x.run.AddEvent("first_" + streamName(e.Stream))
-		_, x.stream = s.start(x.runCtx, "exec.stream", trace.SpanKindInternal, time.Now())
+		s.streams(x)
+	case observe.OutputGrew:
+		if x.run == nil {
+			return
+		}
+		if e.First {
+			x.run.AddEvent("first_" + streamName(e.Stream))
+		}
+		s.streams(x)
+		x.milestone(e.Pieces, e.StdoutBytes, e.StderrBytes)
 	case observe.AbortRequested:
 		x.root.AddEvent("abort_requested", trace.WithAttributes(attribute.String("by", endedByName(e.By))))
 	case observe.KillBegan:
@@ -80,21 +92,24 @@ func (s *Spans) step(x *execSpans, e observe.Event) {
 }
 
 func (s *Spans) judged(x *execSpans, e observe.Judged) {
-	x.root.SetAttributes(attribute.Int("sandbox.queue.depth", e.Queued), attribute.Int("sandbox.pool.running", e.Running))
-	if e.Collided {
+	if e.Collided || e.Verdict == observe.VerdictConflict {
 		x.root.AddEvent("collision")
 	}
 	switch e.Verdict {
 	case observe.VerdictRun:
 		if x.dispatch == nil {
 			_, x.dispatch = s.start(x.ctx, "exec.dispatch", trace.SpanKindInternal, e.Exec.ReceivedAt,
-				attribute.Int("sandbox.queue.depth", e.Queued), attribute.Int("sandbox.pool.running", e.Running))
+				attribute.Int("sandbox.queue.depth", e.Queued), attribute.Int("sandbox.queue.limit", int(s.queueLimit.Load())),
+				attribute.Int("sandbox.pool.running", e.Running))
 		}
 	case observe.VerdictWait:
 		x.root.AddEvent("waits_for_an_earlier_run")
 	case observe.VerdictReplay:
+		x.root.AddEvent("dedup_hit")
+		link(x.root, e.Original)
 		s.over(x, "dedup_hit", "", false)
 	case observe.VerdictJoin:
+		link(x.root, e.Original)
 		s.over(x, "joined", "", false)
 	default:
 		x.root.AddEvent("refused")
@@ -106,46 +121,6 @@ func (s *Spans) judged(x *execSpans, e observe.Judged) {
 func (s *Spans) over(x *execSpans, outcome, errorType string, failed bool) {
 	x.root.SetAttributes(attribute.String("sandbox.exec.outcome", outcome))
 	s.close(x, errorType, failed, time.Now())
-}
-
-func (s *Spans) ended(x *execSpans, r *observe.Receipt) {
-	failed := s.failed(r)
-	kind := errorType(r)
-	if failed && kind == "" {
-		kind = outcomeName(r.Outcome)
-	}
-	if x.spawn != nil && r.PID == 0 {
-		x.spawn.SetStatus(codes.Error, "")
-		x.spawn.SetAttributes(attribute.String("error.type", kind))
-	}
-	if x.stream != nil {
-		x.stream.SetAttributes(
-			attribute.Int64("sandbox.stdout.bytes", r.StdoutBytes), attribute.Int64("sandbox.stderr.bytes", r.StderrBytes),
-			attribute.Int64("sandbox.stream.chunks", r.Chunks), attribute.Int64("sandbox.send.blocked_ms", r.Phases.SendBlocked.Milliseconds()),
-			attribute.Int64("sandbox.drain_ms", r.Phases.Drain.Milliseconds()), attribute.Bool("sandbox.wait_delay_hit", r.PipeHeld))
-		if r.Outcome == observe.OutcomeLost {
-			x.stream.SetStatus(codes.Error, "")
-		}
-	}
-	if x.run != nil {
-		x.run.SetAttributes(
-			attribute.Int64("process.cpu.user_ms", r.UserCPU.Milliseconds()), attribute.Int64("process.cpu.system_ms", r.SystemCPU.Milliseconds()),
-			attribute.Int64("process.max_rss", r.MaxRSSBytes))
-		if r.Signal != "" {
-			x.run.SetAttributes(attribute.String("sandbox.signal", signalName(r.Signal)))
-		} else if r.ExitCode >= 0 {
-			x.run.SetAttributes(attribute.Int("process.exit.code", r.ExitCode))
-		}
-		setError(x.run, kind, failed)
-	}
-	x.root.SetAttributes(
-		attribute.String("sandbox.exec.outcome", outcomeName(r.Outcome)), attribute.String("sandbox.exec.ended_by", endedByName(r.EndedBy)),
-		attribute.Int64("sandbox.stdout.size", r.StdoutBytes), attribute.Int64("sandbox.stderr.size", r.StderrBytes),
-		attribute.Bool("sandbox.output.truncated", r.StdoutCut+r.StderrCut > 0))
-	if r.PID != 0 && r.Signal == "" && r.ExitCode >= 0 {
-		x.root.SetAttributes(attribute.Int("process.exit.code", r.ExitCode))
-	}
-	s.close(x, kind, failed, r.EndedAt)
 }
 
 // failed says that the worker, or whoever killed what it ran, is to blame: a
@@ -162,8 +137,9 @@ func (s *Spans) failed(r *observe.Receipt) bool {
 
 func (s *Spans) slow(took time.Duration) bool { return s.options.Slow > 0 && took >= s.options.Slow }
 
-// Kept says whether the trace of an exec that has ended is exported, whole or,
-// where the buffers were full, in part.
+// Kept says whether the trace of an exec that has ended is exported. More than
+// 256 execs at once that were not sampled find no room to be kept, which is
+// counted as dropped and not known here.
 func (s *Spans) Kept(r observe.Receipt) bool {
 	return r.Exec.Trace.Sampled || s.options.Slow > 0 && (s.failed(&r) || s.slow(r.EndedAt.Sub(r.Exec.ReceivedAt)))
 }
@@ -172,18 +148,16 @@ func (s *Spans) Kept(r observe.Receipt) bool {
 // was not sampled is kept.
 func (s *Spans) close(x *execSpans, kind string, failed bool, at time.Time) {
 	setError(x.root, kind, failed)
-	slow := s.slow(at.Sub(startOf(x.root)))
 	switch {
 	case x.root.SpanContext().IsSampled():
 		x.root.SetAttributes(attribute.String("sandbox.trace.kept_by", "ratio"))
 	case failed:
 		x.root.SetAttributes(attribute.String("sandbox.trace.kept_by", "failed"))
-	case slow:
+		s.keeper.keep(&x.kept)
+	case s.slow(at.Sub(startOf(x.root))):
 		x.root.SetAttributes(attribute.String("sandbox.trace.kept_by", "slow"))
+		s.keeper.keep(&x.kept)
 	}
-	x.kept.mu.Lock()
-	x.kept.keep = failed || slow
-	x.kept.mu.Unlock()
 	for _, span := range []*trace.Span{&x.dispatch, &x.spawn, &x.stream, &x.kill, &x.run} {
 		end(span, at)
 	}

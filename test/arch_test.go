@@ -65,7 +65,6 @@ var mustNotImport = []struct{ of, path, why string }{
 	{"daemon", "log/slog", "what is worth logging is an event that has no name yet"},
 	{"telemetry", "google.golang.org/grpc", "observers know no wire: the exporters do"},
 	{"daemon", "log", "what is worth logging is an event that has no name yet"},
-	{"telemetry", "google.golang.org/grpc", "observers know no wire; the exporters of OpenTelemetry do"},
 }
 
 // pkg is a package as "go list" sees it.

@@ -68,6 +68,7 @@ func (a *adminServer) serve(d *daemon.Daemon, options admin.Options, sockets []s
 	options.Requested = a.exports.Metrics.Request
 	options.Exporters = a.exporters
 	if a.exports.Spans != nil {
+		a.exports.Spans.Ask(d)
 		options.TraceKept = a.exports.Spans.Kept
 		options.Tracez = a.exports.Spans.Tracez()
 	}
