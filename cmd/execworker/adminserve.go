@@ -107,13 +107,17 @@ func (s socketSettings) sockets() []string {
 	if s.AdminSocket != "" {
 		return []string{s.AdminSocket}
 	}
-	const name = "execworker/admin.sock"
-	all := []string{filepath.Join("/run", name)}
+	all := []string{filepath.Join("/run/execworker", socketName)}
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		all = append(all, filepath.Join(dir, name))
+		all = append(all, filepath.Join(dir, "execworker", socketName))
 	}
-	return append(all, filepath.Join(os.TempDir(), "execworker-"+strconv.Itoa(os.Geteuid()), "admin.sock"))
+	return append(all, filepath.Join(os.TempDir(), socketFolder(strconv.Itoa(os.Geteuid())), socketName))
 }
+
+const socketName = "admin.sock"
+
+// socketFolder is that of a user in the temporary folder.
+func socketFolder(uid string) string { return "execworker-" + uid }
 
 // options are what the settings say of the API.
 func (s adminSettings) options(log *slog.Logger, level *slog.LevelVar, flags []admin.Flag) admin.Options {

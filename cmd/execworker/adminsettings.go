@@ -30,6 +30,9 @@ type adminSettings struct {
 // names are words with commas between.
 type names []string
 
+// String is what UnmarshalText takes.
+func (n names) String() string { return strings.Join(n, ",") }
+
 // UnmarshalText takes host names.
 func (n *names) UnmarshalText(text []byte) error {
 	*n = nil

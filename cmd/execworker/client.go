@@ -11,22 +11,19 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/term"
-
-	"execworker/telemetry"
 )
 
 const (
 	// exitNoWorker is a client's when nobody serves the admin API.
 	exitNoWorker = 3
 	// clientTime is for one answer; what is waited for comes on top.
-	clientTime = 15 * time.Second
-	// watchEvery is how often --watch draws.
-	watchEvery = time.Second
+	clientTime = 10 * time.Second
 	// answerMost is more than any list has, in bytes.
 	answerMost = 64 << 20
 )
@@ -46,6 +43,7 @@ type client struct {
 	path string // of the socket
 
 	ifMatch string // the etag of the execution that is meant; empty: whichever
+	probe   bool   // health is asked for, so that 503 is an answer
 }
 
 // client finds the worker.
@@ -66,8 +64,25 @@ func (c clientSettings) client(p *program) (*client, error) {
 		}
 		reasons = append(reasons, fmt.Sprintf("%s: %s", path, dialProblem(err)))
 	}
-	return nil, &exitError{code: exitNoWorker, err: fmt.Errorf(
-		"no worker serves its admin API here (%s): start one, or name its socket with --admin-socket", strings.Join(reasons, "; "))}
+	text := fmt.Sprintf("no worker serves its admin API here (%s): start one, or name its socket with --admin-socket", strings.Join(reasons, "; "))
+	if others := otherSockets(tried); c.AdminSocket == "" && len(others) > 0 {
+		text += "\nworkers of other users may serve: " + strings.Join(others, ", ")
+	}
+	return nil, &exitError{code: exitNoWorker, err: errors.New(text)}
+}
+
+// otherSockets are those of workers that run as somebody else and have to use the
+// temporary folder, where everybody can make a socket: so they are named to the
+// person, and not asked.
+func otherSockets(tried []string) (others []string) {
+	all, _ := filepath.Glob(filepath.Join(os.TempDir(), socketFolder("*"), socketName)) // none for a bad pattern
+	for _, path := range all {
+		_, uid, _ := strings.Cut(filepath.Base(filepath.Dir(path)), socketFolder(""))
+		if _, err := strconv.ParseUint(uid, 10, 32); err == nil && !slices.Contains(tried, path) {
+			others = append(others, path)
+		}
+	}
+	return others
 }
 
 func dialProblem(err error) string {
@@ -101,7 +116,8 @@ func (p *problem) Error() string {
 	return text
 }
 
-// ask sends one request and returns the answer, or a *problem.
+// ask sends one request and returns the answer and its status. Anything but
+// success is an error, mostly a *problem.
 func (c *client) ask(ctx context.Context, method, path string, query url.Values, body any) ([]byte, int, error) {
 	ctx, cancel := context.WithTimeout(ctx, clientTime+waitOf(query))
 	defer cancel()
@@ -118,13 +134,24 @@ func (c *client) ask(ctx context.Context, method, path string, query url.Values,
 	if err != nil {
 		return nil, 0, c.broken(err)
 	}
+	if c.probe && answer.StatusCode == http.StatusServiceUnavailable && !isProblem(answer) {
+		return text, answer.StatusCode, nil
+	}
 	return text, answer.StatusCode, problemOf(answer, text)
 }
 
-// problemOf is the problem in an answer, if it is one.
+func isProblem(answer *http.Response) bool {
+	return strings.HasPrefix(answer.Header.Get("Content-Type"), "application/problem+json")
+}
+
+// problemOf is what an answer says instead of what was asked for. net/http has
+// problems of its own, which are bare text.
 func problemOf(answer *http.Response, text []byte) error {
-	if !strings.HasPrefix(answer.Header.Get("Content-Type"), "application/problem+json") {
-		return nil
+	if !isProblem(answer) {
+		if answer.StatusCode >= 200 && answer.StatusCode < 300 {
+			return nil
+		}
+		return fmt.Errorf("the worker said %s", answer.Status)
 	}
 	no := new(problem)
 	if err := json.Unmarshal(text, no); err != nil {
@@ -172,6 +199,9 @@ func (c *client) broken(err error) error {
 	if c.signals.first.Err() != nil {
 		return &exitError{code: exitSignal}
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errors.New("the worker does not answer in time")
+	}
 	return &exitError{code: exitNoWorker, err: fmt.Errorf("ask %s: %w", c.path, err)}
 }
 
@@ -181,94 +211,5 @@ func (c *client) show(method, path string, query url.Values, body any) error {
 	if err != nil {
 		return err
 	}
-	return c.print(text)
-}
-
-// print writes an answer, made harmless where a terminal would obey it.
-func (c *client) print(text []byte) error {
-	out := telemetry.NewLineWriter(c.stdout)
-	defer flushWithin(out)
-	if c.json && !isTerminal(c.stdout) {
-		_, err := out.Write(text)
-		return err
-	}
-	for line := range strings.Lines(string(text)) {
-		fmt.Fprintln(out, visibleLine(strings.TrimSuffix(line, "\n")))
-	}
-	return nil
-}
-
-// visibleLine is a line of any length that no terminal obeys.
-func visibleLine(line string) string {
-	const piece = 1 << 10
-	var b strings.Builder
-	for len(line) > piece {
-		b.WriteString(telemetry.Visible(line[:piece]))
-		line = line[piece:]
-	}
-	b.WriteString(telemetry.Visible(line))
-	return b.String()
-}
-
-// watch shows the same again and again until a signal, which is a good end.
-func (c *client) watch(path string, query url.Values) error {
-	if c.json {
-		return c.followEvents()
-	}
-	ticker := time.NewTicker(watchEvery)
-	defer ticker.Stop()
-	onTerminal := isTerminal(c.stdout)
-	for {
-		text, _, err := c.ask(c.signals.first, http.MethodGet, path, query, nil)
-		if c.signals.first.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if onTerminal {
-			fmt.Fprint(c.stdout, "\x1b[H\x1b[2J")
-		}
-		if err := c.print(append([]byte(time.Now().Format(time.TimeOnly)+"\n"), text...)); err != nil {
-			return err
-		}
-		if !onTerminal {
-			fmt.Fprintln(c.stdout)
-		}
-		select {
-		case <-ticker.C:
-		case <-c.signals.first.Done():
-			return nil
-		}
-	}
-}
-
-// followEvents prints the events of the worker as they come, one object a line.
-func (c *client) followEvents() error {
-	r, err := c.request(c.signals.first, http.MethodGet, "/events", url.Values{"format": {"ndjson"}}, nil)
-	if err != nil {
-		return err
-	}
-	answer, err := c.http.Do(r)
-	if err != nil {
-		return c.broken(err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(answer.Body, answerMost))
-		return problemOf(answer, text)
-	}
-	_, err = io.Copy(c.stdout, answer.Body)
-	if c.signals.first.Err() != nil {
-		return nil
-	}
-	if err == nil {
-		err = errors.New("the worker has ended the stream")
-	}
-	return c.broken(err)
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	return c.written(c.print(text))
 }

@@ -126,8 +126,6 @@ func TestExitCodesOfClients(t *testing.T) {
 			t.Errorf("%v: %s", c.args, stderr)
 		}
 	}
-	l.worker.signal(t, syscall.SIGSTOP)
-	l.worker.signal(t, syscall.SIGCONT)
 	l.relay.signal(t, syscall.SIGTERM) // no relay: not ready after a while, but alive
 	l.relay.wantCode(t, exitOK)
 	askWorker(t, socket, exitOK, "health", "--live")
@@ -168,13 +166,15 @@ func TestSecretsAreNotAmongTheFlags(t *testing.T) {
 	clearSettings(t)
 	t.Setenv("ADMIN_TOKEN", "hunter2-hunter2-hunter2")
 	t.Setenv("WORKER_MAX_CONCURRENT", "7")
+	t.Setenv("WORKER_LABELS", "f=6,e=5,d=4, c=3,b=2,a=1")
+	t.Setenv("ADMIN_HOSTS", "a.internal, b")
 	chosen, err := parse(parser, []string{"serve", "--sandbox-id", "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string][2]string{
 		"ADMIN_TOKEN": {"set", "environment"}, "SANDBOX_TOKEN": {"unset", "default"}, "WORKER_MAX_CONCURRENT": {"7", "environment"},
-		"SANDBOX_ID": {"x", "flag"}, "EXECWORKER_DRAIN": {"10s", "default"}, "RELAY_TLS": {"false", "default"},
+		"WORKER_LABELS": {"a=1,b=2,c=3,d=4,e=5,f=6", "environment"}, "ADMIN_HOSTS": {"a.internal,b", "environment"}, "SANDBOX_ID": {"x", "flag"}, "EXECWORKER_DRAIN": {"10s", "default"}, "RELAY_TLS": {"false", "default"},
 	}
 	for _, f := range settingsInUse(chosen) {
 		if strings.Contains(f.Value, "hunter2") {

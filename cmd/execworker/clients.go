@@ -138,6 +138,7 @@ func (c *healthCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
+	client.probe = true
 	path := "/readyz"
 	if c.Live {
 		path = "/livez"
@@ -146,9 +147,7 @@ func (c *healthCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	if err := client.print(text); err != nil {
-		return err
-	}
+	_ = client.print(text) // the exit code is the answer
 	if status != http.StatusOK {
 		return &exitError{code: exitFailed}
 	}

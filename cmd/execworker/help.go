@@ -40,8 +40,8 @@ Exit codes:
   exec   that of the command; 124 timeout, 125 the relay or the worker could not
          run it, 130 aborted or ended by a signal, 2 bad settings or usage
   inflight, why, abort, execs, survivors, connections, status
-         0, 1 the worker said no, 2 bad usage, 3 no worker is there
-  health 0 ready, 1 not ready, 2 bad usage, 3 no worker is there
+         0, 1 the worker said no, 2 bad usage, 3 no worker answers
+  health 0 ready, 1 not ready, 2 bad usage, 3 no worker answers
   demo   0 every step came out right, 1 one did not, 2 bad usage,
          130 ended by a signal
 `

@@ -30,6 +30,14 @@ func unreadPipe(t *testing.T) (r, w *os.File) {
 // unreadTerminal is a terminal whose other side reads nothing.
 func unreadTerminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
+	master, slave = newTerminal(t)
+	fill(t, int(slave.Fd()))
+	return master, slave
+}
+
+// newTerminal is a terminal and its other side. The slave is the caller's to close.
+func newTerminal(t *testing.T) (master, slave *os.File) {
+	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Skip("no terminals here: ", err)
@@ -46,7 +54,6 @@ func unreadTerminal(t *testing.T) (master, slave *os.File) {
 	if err != nil {
 		t.Skip("no terminals here: ", err)
 	}
-	fill(t, int(slave.Fd()))
 	return master, slave
 }
 

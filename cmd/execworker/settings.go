@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -160,6 +162,15 @@ func parseSpan(given string, most int64) (span, error) {
 
 // labels are k=v,k2=v2.
 type labels map[string]string
+
+// String is what UnmarshalText takes, in the order of the keys.
+func (l labels) String() string {
+	var pairs []string
+	for _, key := range slices.Sorted(maps.Keys(l)) {
+		pairs = append(pairs, key+"="+l[key])
+	}
+	return strings.Join(pairs, ",")
+}
 
 // UnmarshalText refuses what has no =, an empty key and a key given twice.
 func (l *labels) UnmarshalText(text []byte) error {
