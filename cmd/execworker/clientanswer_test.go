@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -237,11 +238,10 @@ func TestPlacesOfTheSocket(t *testing.T) {
 // A worker of another user may be the one that is meant, but only the person can
 // know.
 func TestSocketsOfOthersAreNamedAndNotAsked(t *testing.T) {
-	if _, err := os.Lstat("/run/execworker/admin.sock"); err == nil {
-		t.Skip("a worker serves on this machine")
-	}
 	dir := t.TempDir()
-	for _, name := range []string{"execworker-4242", "execworker-7\nexecworker: all is well", "execworker-"} {
+	t.Setenv("TMPDIR", dir)
+	own := socketFolder(strconv.Itoa(os.Geteuid()))
+	for _, name := range []string{own, "execworker-4242424", "execworker-7\nexecworker: all is well", "execworker-", "execworker--1"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -249,10 +249,17 @@ func TestSocketsOfOthersAreNamedAndNotAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := start(t, []string{"ADMIN_SOCKET=", "XDG_RUNTIME_DIR=", "TMPDIR=" + dir}, nil, "status")
+	want := filepath.Join(dir, "execworker-4242424", "admin.sock")
+	if got := otherSockets(socketSettings{}.sockets()); !slices.Equal(got, []string{want}) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if conn, err := net.Dial("unix", "/run/execworker/admin.sock"); err == nil {
+		conn.Close()
+		t.Skip("a worker serves on this machine, so that it would be asked")
+	}
+	s := start(t, []string{"ADMIN_SOCKET=", "XDG_RUNTIME_DIR="}, nil, "status")
 	s.wantCode(t, exitNoWorker)
-	want := "execworker: workers of other users may serve: " + dir + "/execworker-4242/admin.sock\n"
-	if got := s.stderr.String(); !strings.HasSuffix(got, want) || strings.Contains(got, "all is well") {
+	if got := s.stderr.String(); !strings.HasSuffix(got, "\nexecworker: workers of other users may serve: "+want+"\n") {
 		t.Errorf("%s", got)
 	}
 }
