@@ -27,6 +27,9 @@
 //	feed.go     events and who follows them
 //	view.go     what is shown of an exec, and to whom; view_receipt.go, when it has ended
 //	list.go     the lists, and execs.go, connections.go, survivors.go, status.go
+//	exec.go     one exec in flight, and timeline.go, pstree.go
+//	why.go      why an exec has not ended: why_running.go follows its processes, why_wait.go
+//	            knows what one waits for, why_held.go what keeps its end, why_ended.go how it was
 //	param.go    parameters, and what is wrong with them
 //	openapi.go  the description of all this, made of routes and types
 package admin

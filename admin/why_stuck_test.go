@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,20 @@ func TestExecWhoseOutputDoesNotEndIsExplained(t *testing.T) {
 			got := situation{now: fixtureNow, show: asItIs, unseen: c.unseen}.explain(x, c.look, operator)
 			wantSentence(t, got, c.kind, "main ended 1.0s ago", c.says)
 		})
+	}
+}
+
+// One process is one line, and main, which leads a session always, is not said to
+// have taken one of its own.
+func TestHolderIsNamedOnce(t *testing.T) {
+	main := func(h *observe.PipeHolder) { h.Session = 10 }
+	seen := &observe.Inspection{Pipes: []observe.PipeHolder{
+		holds(10, "a", "stdin", main), holds(10, "a", "stdout", main), holds(11, "b", "stdout"), holds(10, "a", "stderr", main),
+	}}
+	got := situation{now: fixtureNow, show: asItIs}.explain(begun(1, observe.StateRunning), seen, operator).evidence
+	want := []string{"stdin, stdout and stderr are held by pid 10 a, started 41s ago", "stdout is held by pid 11 b, started 41s ago"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
