@@ -17,13 +17,12 @@ func (o *Owner) census() {
 			k.trees = append(k.trees, t)
 		}
 	}
-	until := o.deadlineLocked()
 	o.mu.Unlock()
 	if len(k.trees) == 0 {
 		return
 	}
 
-	o.look(k.trees, until)
+	o.look(k.trees)
 
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -30,7 +30,10 @@
 // The number is inherited at clone, so our own must stay what it is from the
 // moment it is lowered until the child exists (gate in spawn.go). The tree is in
 // the books under its number before that, so whoever meets the child before
-// main's own number is known leaves it alone.
+// main's own number is known leaves it alone. Should main change its number
+// before that, it is left alone as well (unsure.go): a child that is first seen
+// while spawns are under way, and may be the main of one, is not reaped, and not
+// taken for a rogue, before those have entered their mains.
 //
 // # Sweep and proof
 //

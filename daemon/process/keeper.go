@@ -96,10 +96,7 @@ func (o *Owner) keep() {
 
 // reap is the regular look at our children.
 func (o *Owner) reap() {
-	o.mu.Lock()
-	until := o.deadlineLocked()
-	o.mu.Unlock()
-	o.pass(nil, until)
+	o.pass(nil)
 	o.expose(o.planReap())
 }
 

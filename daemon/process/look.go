@@ -2,7 +2,6 @@ package process
 
 import (
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,9 +25,9 @@ const maxSignalled = 256 // in one scan: then our children come first again
 // of those that are condemned, and ends with the verdict on each. The second
 // pass is what the verdict rests on: a child that came to us behind the scan's
 // back is in it.
-func (o *Owner) look(trees []*Tree, until time.Time) {
-	o.pass(nil, until)
-	whole := o.scan(trees, until)
+func (o *Owner) look(trees []*Tree) {
+	o.pass(nil)
+	whole := o.scan(trees)
 	if o.kernel.afterScan != nil {
 		o.kernel.afterScan()
 	}
@@ -38,12 +37,12 @@ func (o *Owner) look(trees []*Tree, until time.Time) {
 		}
 		return
 	}
-	o.pass(trees, until)
+	o.pass(trees)
 }
 
 // scan reads the whole table once for all trees. The fence makes it safe
 // without the lock.
-func (o *Owner) scan(trees []*Tree, until time.Time) (whole bool) {
+func (o *Owner) scan(trees []*Tree) (whole bool) {
 	k := &o.keeper
 	clear(k.wanted)
 	clear(k.groups)
@@ -61,7 +60,7 @@ func (o *Owner) scan(trees []*Tree, until time.Time) (whole bool) {
 	k.outside, k.outsideNow = k.outsideNow, k.outside
 	clear(k.outsideNow)
 	return k.table.each(func(e entry) bool {
-		if n++; n%clockEvery == 0 && passed(until) {
+		if n++; n%clockEvery == 0 && o.late() {
 			return false
 		}
 		pid := e.pid

@@ -56,9 +56,10 @@ type Owner struct {
 	mains    map[int]*Tree    // by number: those whose main is not reaped
 	sweeping []*Tree          // with a sweep under way
 	plan     plan
-	rogues   map[int]Process // adopted, killed and not yet reaped
-	unsure   map[int][]*Tree // children with a number of their own, and the spawns that were under way when they were first seen
-	news     []Process       // rogues that OnRogue is still to be told of
+	rogues   map[int]Process   // adopted, killed and not yet reaped
+	flights  []*flight         // that have not landed
+	unsure   map[int][]*flight // by child that is no main we know: the flights whose main it may be
+	news     []Process         // rogues that OnRogue is still to be told of
 	tally    tally
 
 	listening bool // SIGCHLD reaches the keeper
@@ -121,7 +122,7 @@ func newOwner(options Options, change func(*kernel)) (_ *Owner, err error) {
 		trees:   make(map[uint64]*Tree),
 		mains:   make(map[int]*Tree),
 		rogues:  make(map[int]Process),
-		unsure:  make(map[int][]*Tree),
+		unsure:  make(map[int][]*flight),
 		plan:    plan{reap: time.Now()},
 
 		inspector: inspector{turn: make(chan struct{}, 1)},

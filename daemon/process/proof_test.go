@@ -195,65 +195,6 @@ func TestProofIsSpoiltByAReap(t *testing.T) {
 	}
 }
 
-// 8.9: each look at a process takes 5 ms, and there are 200 of them, main's
-// children or ours.
-func TestProofDeadlineEndsARound(t *testing.T) {
-	for _, shape := range []string{"sessions", "orphansessions"} {
-		t.Run(shape, func(t *testing.T) { deadlineEndsARound(t, shape) })
-	}
-}
-
-func deadlineEndsARound(t *testing.T, shape string) {
-	var slow atomic.Bool
-	looked := make(chan struct{}, 1)
-	o := startChangedOwner(t, Options{SweepDeadline: 300 * time.Millisecond}, func(k *kernel) {
-		tagOf, kill, send := k.tagOf, k.kill, k.pidfdSend
-		k.tagOf = func(pid int) (uint64, error) {
-			if slow.Load() {
-				select {
-				case looked <- struct{}{}:
-				default:
-				}
-				time.Sleep(5 * time.Millisecond)
-			}
-			return tagOf(pid)
-		}
-		k.kill = func(pid int, sig syscall.Signal) error {
-			if slow.Load() {
-				return unix.EPERM
-			}
-			return kill(pid, sig)
-		}
-		k.pidfdSend = func(pidfd int, sig syscall.Signal) error {
-			if slow.Load() {
-				return unix.EPERM
-			}
-			return send(pidfd, sig)
-		}
-	})
-	s := startShape(t, o, shape, 200)
-	if shape == "orphansessions" {
-		<-s.Done()
-	}
-	slow.Store(true)
-	o.mu.Lock()
-	for _, m := range o.mains {
-		m.exposed = 0
-	}
-	o.plan.reap = time.Now()
-	o.wakeKeeper()
-	o.mu.Unlock()
-	<-looked // the keeper is at something else, which must not hold the sweep up
-	sweep := s.Sweep()
-	slow.Store(false)
-	if sweep.Proven() {
-		t.Errorf("got %+v", sweep)
-	}
-	if sweep.Took > 700*time.Millisecond {
-		t.Errorf("it took %v in %d rounds", sweep.Took, sweep.Rounds)
-	}
-}
-
 // 8.10: what has joined a sibling's PID namespace has the sibling's init as
 // its parent, and dies with the tree whose tag it bears.
 func TestTreeThatJoinedASiblingIsSwept(t *testing.T) {

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"slices"
 	"syscall"
 	"time"
 
@@ -20,6 +19,7 @@ type kid struct {
 	tag     uint64
 	tree    *Tree // nil when its tag is no tree's
 	foreign bool
+	rogue   bool // it bears a number that nobody was given
 	unsure  bool // it may be a main that is not in the books yet
 	reaped  bool
 }
@@ -27,10 +27,11 @@ type kid struct {
 // pass looks at all our children, under the lock from the first look to the
 // last reap and the verdicts. It reaps what has ended and is no main, and kills
 // rogues and what bears the tag of a condemned tree. judged are the trees whose
-// table scan has just come to its end. It gives up at until, if that is set.
-func (o *Owner) pass(judged []*Tree, until time.Time) {
+// table scan has just come to its end. It gives up when the deadline of a sweep
+// has passed.
+func (o *Owner) pass(judged []*Tree) {
 	o.mu.Lock()
-	whole := o.passLocked(until)
+	whole := o.passLocked()
 	for _, t := range judged {
 		o.judgeLocked(t, whole)
 	}
@@ -44,7 +45,7 @@ func (o *Owner) pass(judged []*Tree, until time.Time) {
 	}
 }
 
-func (o *Owner) passLocked(until time.Time) (whole bool) {
+func (o *Owner) passLocked() (whole bool) {
 	for range maxPasses {
 		// Asked before the list is read: a main that ends later may have just
 		// handed us children that the list did not have yet.
@@ -54,7 +55,7 @@ func (o *Owner) passLocked(until time.Time) (whole bool) {
 				t.look.mainEnded = t.ended
 			}
 		}
-		if !o.listLocked(until) {
+		if !o.listLocked() {
 			return false
 		}
 		reaped := o.reapKidsLocked()
@@ -85,8 +86,8 @@ func (o *Owner) reapMainsLocked() (reaped int) {
 }
 
 // listLocked fills keeper.kids, and kills on the way.
-func (o *Owner) listLocked(until time.Time) (whole bool) {
-	k := &o.keeper
+func (o *Owner) listLocked() (whole bool) {
+	k, until := &o.keeper, o.deadlineLocked()
 	k.kids = k.kids[:0]
 	clear(k.direct)
 	for _, t := range o.trees {
@@ -109,13 +110,13 @@ func (o *Owner) listLocked(until time.Time) (whole bool) {
 			continue
 		}
 		tag, err := o.kernel.tagOf(pid)
-		if err != nil {
-			// It cannot have gone. It may not be ours to kill, but nothing is
-			// proven while it is there.
-			k.kids = append(k.kids, kid{pid: pid})
-			continue
+		d := kid{pid: pid}
+		// Where it cannot be read: it cannot have gone, and it may not be ours to
+		// kill, but nothing is proven while it is there.
+		if err == nil {
+			d = kid{pid: pid, tag: tag, tree: o.trees[tag], foreign: o.tags.foreign(tag)}
+			d.rogue = d.tree == nil && !d.foreign
 		}
-		d := kid{pid: pid, tag: tag, tree: o.trees[tag], foreign: o.tags.foreign(tag)}
 		switch {
 		case d.tree != nil && d.tree.pid == 0:
 			continue // main itself, on its way into the books
@@ -124,30 +125,14 @@ func (o *Owner) listLocked(until time.Time) (whole bool) {
 			if d.tree.condemned {
 				o.killKid(pid)
 			}
-		case !d.foreign:
-			if d.unsure = o.mayBeMainLocked(pid); !d.unsure {
-				o.killRogueLocked(pid, tag)
-			}
+		}
+		d.unsure = o.mayBeMainLocked(pid, err == nil)
+		if d.rogue && !d.unsure {
+			o.killRogueLocked(pid, tag)
 		}
 		k.kids = append(k.kids, d)
 	}
 	return true
-}
-
-// mayBeMainLocked says that a child with a number of its own may be a main that
-// has lowered its limit before Spawn has entered it: one of the spawns that were
-// under way when it was first seen still is. It is asked again at each look.
-func (o *Owner) mayBeMainLocked(pid int) bool {
-	spawning, seen := o.unsure[pid]
-	if !seen {
-		for _, t := range o.trees {
-			if !t.landed {
-				spawning = append(spawning, t)
-			}
-		}
-		o.unsure[pid] = spawning
-	}
-	return slices.ContainsFunc(spawning, func(t *Tree) bool { return !t.landed })
 }
 
 func (o *Owner) killKid(pid int) { _ = o.signals.send(pinned(pid), unix.SIGKILL) }
@@ -172,15 +157,13 @@ func (o *Owner) reapKidsLocked() (reaped int) {
 	k.strays, o.tally.foreign = 0, 0
 	for i := range k.kids {
 		d := &k.kids[i]
-		if d.unsure { // its status may be a main's; nothing is proven while it is there
-			k.strays++
-			continue
+		if !d.unsure {
+			var status syscall.WaitStatus
+			pid, err := wait(d.pid, &status, nil)
+			d.reaped = pid == d.pid || err != nil
 		}
-		var status syscall.WaitStatus
-		pid, err := wait(d.pid, &status, nil)
-		d.reaped = pid == d.pid || err != nil
 		switch {
-		case !d.reaped && d.tree != nil:
+		case !d.reaped && (d.tree != nil || d.foreign && d.unsure):
 		case !d.reaped && d.foreign:
 			o.tally.foreign++
 		case !d.reaped:
@@ -196,12 +179,12 @@ func (o *Owner) reapKidsLocked() (reaped int) {
 // reapedLocked accounts for a reaped child.
 func (o *Owner) reapedLocked(d kid) {
 	delete(o.keeper.direct, d.pid)
+	delete(o.unsure, d.pid)
 	o.tally.orphansReaped++
 	t := d.tree
 	switch {
 	case t == nil && !d.foreign:
 		delete(o.rogues, d.pid)
-		delete(o.unsure, d.pid)
 		o.tally.rogueReaps++
 	case t != nil:
 		t.reaps++

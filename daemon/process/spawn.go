@@ -51,11 +51,12 @@ type gate struct {
 	flight  *flight      // the last one through
 }
 
-// flight is a spawn between its number and its return from fork.
+// flight is a spawn between its number and the entry of its main.
 type flight struct {
 	tree   *Tree
 	forker atomic.Pointer[forker] // nil until the thread is settled
 	back   atomic.Bool
+	landed bool // its main is entered, or there is none; guarded by owner.mu
 }
 
 // Spawn starts a command in a session of its own, under a tag of its own. When
@@ -83,6 +84,7 @@ func (o *Owner) Spawn(c Command) (*Tree, error) {
 		o.mu.Lock()
 	}
 	defer o.mu.Unlock()
+	o.landedLocked(f)
 	if err == nil && pidfd < 0 { // no kernel that passed checkKernel does this
 		err = &SpawnError{Step: "fork", Err: errors.New("no pidfd from clone")}
 	}
@@ -94,7 +96,7 @@ func (o *Owner) Spawn(c Command) (*Tree, error) {
 	if o.shielded {
 		o.exposeOne(pid, t.tag)
 	}
-	t.pid, t.pidfd, t.began, t.landed = pid, pidfd, time.Now(), true
+	t.pid, t.pidfd, t.began = pid, pidfd, time.Now()
 	o.mains[pid] = t
 	delete(o.unsure, pid)
 	o.reapWithinLocked(youngFor)
@@ -122,6 +124,7 @@ func (o *Owner) takeOff(t *Tree) (*flight, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.trees[tag] = t
+	o.flights = append(o.flights, g.flight)
 	return g.flight, nil
 }
 
@@ -201,7 +204,6 @@ func (o *Owner) forkExec(c *Command, f *flight) (pid, pidfd int, err error) {
 // strikeLocked takes a tree out of the books.
 func (o *Owner) strikeLocked(t *Tree) {
 	delete(o.trees, t.tag)
-	t.landed = true
 	t.forker.trees.Add(-1)
 }
 

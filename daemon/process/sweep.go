@@ -93,7 +93,6 @@ func (o *Owner) round(now time.Time) {
 	k := &o.keeper
 	o.mu.Lock()
 	k.trees = append(k.trees[:0], o.sweeping...)
-	until := o.deadlineLocked()
 	before := 0
 	for _, t := range k.trees {
 		if t.sweep.rounds++; t.sweep.rounds == 1 {
@@ -105,7 +104,7 @@ func (o *Owner) round(now time.Time) {
 	o.plan.round = time.Time{}
 	o.mu.Unlock()
 
-	o.look(k.trees, until)
+	o.look(k.trees)
 
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -136,7 +135,8 @@ func (o *Owner) round(now time.Time) {
 }
 
 // deadlineLocked is the earliest of the sweeps under way, zero if there is none.
-// Whatever the keeper does, a sweep waits for it, so it ends by then.
+// Whatever the keeper does, a sweep waits for it, so it ends by then, and what
+// it does without the lock asks again and again: a sweep may have begun meanwhile.
 func (o *Owner) deadlineLocked() (until time.Time) {
 	for _, t := range o.sweeping {
 		if until.IsZero() || t.sweep.deadline.Before(until) {
@@ -144,6 +144,13 @@ func (o *Owner) deadlineLocked() (until time.Time) {
 		}
 	}
 	return until
+}
+
+// late says that the keeper has to come to the end of what it does.
+func (o *Owner) late() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return passed(o.deadlineLocked())
 }
 
 // giveUpLocked ends a sweep whose deadline has passed.

@@ -24,7 +24,6 @@ type Tree struct {
 	gone    chan struct{}
 
 	// Guarded by owner.mu.
-	landed      bool // Spawn has entered main, or it could not be started
 	ended       bool // done is closed
 	reaped      bool // main is; its number may be somebody else's
 	exit        Exit // once reaped
