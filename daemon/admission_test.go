@@ -65,6 +65,7 @@ func TestClosedAdmissionLetsGoOnWhatWasAdmitted(t *testing.T) {
 	s := r.Attach(t)
 	s.Exec(t, 1, "exit 1")
 	s.WantEnd(t, 1, 1)
+	rec.want(t, "1", "judged run", "dequeued", "spawned", "ended exit")
 	s.Exec(t, 2, "echo up; sleep 300", relaytest.Streaming(true))
 	s.WaitOutput(t, 2, "up")
 	queued := relaytest.ExecFrame(3, "exit 3")

@@ -22,6 +22,7 @@ import (
 type recorder struct {
 	mu     sync.Mutex
 	events map[string][]string // by req_id
+	more   chan struct{}       // closed by the next event; nil when nobody waits
 	hold   func(observe.Event)
 }
 
@@ -31,6 +32,10 @@ func (r *recorder) Event(_ context.Context, e observe.Event) {
 	if id, name := of(e); id != "" {
 		r.mu.Lock()
 		r.events[id] = append(r.events[id], name)
+		if r.more != nil {
+			close(r.more)
+			r.more = nil
+		}
 		r.mu.Unlock()
 	}
 	if r.hold != nil {
@@ -63,17 +68,27 @@ func of(e observe.Event) (reqID, name string) {
 	return x.ID.ID, strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", e), "observe."))
 }
 
+// want waits for as many events as are wanted: the last comes after the frame
+// that the test has seen.
 func (r *recorder) want(t *testing.T, reqID string, want ...string) {
 	t.Helper()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for deadline := time.Now().Add(10 * time.Second); len(r.events[reqID]) < len(want) && time.Now().Before(deadline); {
-		r.mu.Unlock() // an event comes after the frame that the test has seen
-		time.Sleep(time.Millisecond)
+	timeout := time.After(10 * time.Second)
+	for {
 		r.mu.Lock()
-	}
-	if !slices.Equal(r.events[reqID], want) {
-		t.Errorf("events of %s are %q, want %q", reqID, r.events[reqID], want)
+		got, more := slices.Clone(r.events[reqID]), make(chan struct{})
+		r.more = more
+		r.mu.Unlock()
+		if len(got) < len(want) {
+			select {
+			case <-more:
+				continue
+			case <-timeout:
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("events of %s are %q, want %q", reqID, got, want)
+		}
+		return
 	}
 }
 
@@ -157,6 +172,7 @@ func TestHeirIsJudgedTwiceAndRuns(t *testing.T) {
 	s.Exec(t, 1, command, relaytest.Streaming(true))
 	s.WaitOutput(t, 1, "up")
 	s.Drop(nil)
+	rec.want(t, "1", "judged run", "dequeued", "spawned", "firstoutput", "killbegan", "killended")
 	s = r.Attach(t)
 	s.Exec(t, 1, command, relaytest.Streaming(true))
 	s.WantEnd(t, 1, 3)
