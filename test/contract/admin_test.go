@@ -5,8 +5,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -151,104 +149,51 @@ func TestCaseO27IDsAbove2To53(t *testing.T) {
 	s.WantEnd(t, one, -1)
 }
 
-// Whoever asks from inside a command is refused, and seen.
-func TestCommandsMayNotAsk(t *testing.T) {
-	for name, opts := range map[string][]relaytest.WorkerOption{"same user": nil, "unprivileged": {relaytest.WithUID(65534, 65534)}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, s, w := attach(t, nil, opts...)
-			port := strings.TrimPrefix(overTCP(t, w).base, "http://127.0.0.1:")
-			tcp := `exec 3<>/dev/tcp/127.0.0.1/` + port + `; printf 'GET /admin/status HTTP/1.0\r\nHost: localhost\r\n\r\n' >&3; head -1 <&3`
-			orphan := `(setsid bash -c 'until [ "$(ps -o ppid= -p $$ 2>/dev/null || cut -d" " -f4 /proc/$$/stat)" != "'$$'" ]; do :; done; ` +
-				strings.ReplaceAll(tcp, "'", `'\''`) + `' & ) ; wait; sleep 1`
-			attacks := []string{tcp, tcp + " # again", orphan}
-			if _, err := exec.LookPath("curl"); err == nil {
-				attacks = append(attacks, "curl -si --unix-socket "+w.AdminSocket()+" localhost/admin/inflight | head -1",
-					"curl -si --unix-socket "+w.AdminSocket()+" -X POST localhost/admin/inflight/1/abort | head -1")
+// The same questions get the same answers through both doors.
+func TestSameAnswersThroughBothDoors(t *testing.T) {
+	const text, object, no = "text/plain", "application/json", "application/problem+json"
+	_, _, w := attach(t, nil)
+	for name, a := range map[string]api{"socket": overSocket(w), "TCP": overTCP(t, w)} {
+		for _, c := range []struct {
+			method, path, accept string
+			code                 int
+			kind, says           string
+		}{
+			{"GET", "/admin/inflight", "*/*", 200, text, "nothing is in flight"},
+			{"GET", "/admin/v1/inflight", "*/*", 200, text, "nothing is in flight"},
+			{"GET", "/admin/inflight?format=json", "*/*", 200, object, `"execs": []`},
+			{"GET", "/admin/status", object, 200, object, `"sandbox_id": "relaytest"`},
+			{"GET", "/admin/status?format=text", object, 200, text, "relaytest"},
+			{"GET", "/admin", "*/*", 200, text, "/admin/inflight"},
+			{"GET", "/livez", "*/*", 200, text, "ok"},
+			{"GET", "/readyz", "*/*", 200, text, "ok"},
+			{"GET", "/metrics", "*/*", 200, text, "sandbox_exec_"},
+			{"HEAD", "/admin/status", "*/*", 200, text, ""},
+			{"GET", "/admin/inflight?format=xml", "*/*", 400, no, "format"},
+			{"GET", "/admin/inflight?sorted=age", "*/*", 400, no, "sorted"},
+			{"GET", "/admin/inflight/99", "*/*", 404, no, "urn:execworker:problem:not-found"},
+			{"GET", "/admin/nothing", "*/*", 404, no, "urn:execworker:problem:no-route"},
+			{"GET", "/admin/inflight/", "*/*", 404, no, "urn:execworker:problem:no-route"},
+			{"POST", "/admin/status", "*/*", 405, no, "urn:execworker:problem:wrong-method"},
+			{"OPTIONS", "/admin/status", "*/*", 405, no, "urn:execworker:problem:wrong-method"},
+			{"POST", "/admin/inflight/99/abort", "*/*", 404, no, "urn:execworker:problem:not-found"},
+		} {
+			got := a.ask(t, c.method, c.path, "", "Accept", c.accept)
+			if got.code != c.code || !strings.HasPrefix(got.header.Get("Content-Type"), c.kind) || !strings.Contains(got.body, c.says) {
+				t.Errorf("%s: %s %s: %d %v %s", name, c.method, c.path, got.code, got.header, got.body)
 			}
-			if _, err := exec.LookPath("python3"); err == nil { // one whose descriptors nobody may read
-				attacks = append(attacks, `python3 -c 'import ctypes, socket
-ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
-s = socket.create_connection(("127.0.0.1", `+port+`))
-s.send(b"GET /admin/status HTTP/1.0\r\nHost: localhost\r\n\r\n")
-print(s.recv(100).decode().split("\r\n")[0])'`)
+			isAlias := !strings.HasPrefix(c.path, "/admin/v1/")
+			if location := got.header.Get("Content-Location"); c.code == 200 && isAlias != strings.HasPrefix(location, "/admin/v1/") {
+				t.Errorf("%s: %s: Content-Location %q", name, c.path, location)
 			}
-			for i, attack := range attacks {
-				id := uint64(100 + i)
-				s.Exec(t, id, attack)
-				if out := string(s.WantEnd(t, id, 0).Stdout); !strings.Contains(out, " 403 ") {
-					t.Errorf("%s\nanswered %q", attack, out)
+			for header := range got.header {
+				if strings.HasPrefix(header, "Access-Control-") {
+					t.Errorf("%s: %s %s lets other sites in: %s", name, c.method, c.path, header)
 				}
 			}
-			w.WaitLog(t, `"msg":"admin denied","req_id":"100"`)
-			var status struct{ Admin struct{ Denied int } }
-			overSocket(w).get(t, "/admin/status?format=json", &status)
-			if status.Admin.Denied < len(attacks) {
-				t.Errorf("%d denied, want %d", status.Admin.Denied, len(attacks))
+			if got.header.Get("X-Content-Type-Options") != "nosniff" || got.header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%s: %s %s may be sniffed or stored: %v", name, c.method, c.path, got.header)
 			}
-			s.Exec(t, 200, `exec 3<>/dev/tcp/127.0.0.1/`+port+`; printf 'GET /livez HTTP/1.0\r\nHost: localhost\r\n\r\n' >&3; head -1 <&3`)
-			if out := string(s.WantEnd(t, 200, 0).Stdout); !strings.Contains(out, " 200 ") {
-				t.Errorf("livez from inside: %q", out)
-			}
-		})
-	}
-}
-
-func TestTakenPortDoesNotStopTheWorker(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, s, w := attach(t, relaytest.Env{"ADMIN_ADDR": l.Addr().String()})
-	w.WaitLog(t, "admin address not bound")
-	if got := overSocket(w).ask(t, "GET", "/readyz?verbose", ""); got.code != 200 || !strings.Contains(got.body, "could not be bound") {
-		t.Errorf("readyz: %d %s", got.code, got.body)
-	}
-	alive(t, s)
-}
-
-// Whoever is in another PID namespace has no process here, as behind a port
-// forward: he sees the lists, without commands, and needs the token for the rest.
-func TestPortForwardNeedsTheToken(t *testing.T) {
-	const token = "a-token-for-the-operator"
-	_, s, w := attach(t, relaytest.Env{"ADMIN_TOKEN": token}, relaytest.AsPID1())
-	s.Exec(t, 1, "echo begun; sleep 300", streaming)
-	s.WaitOutput(t, 1, "begun")
-	for name, a := range map[string]api{"socket": overSocket(w), "TCP": overTCP(t, w)} {
-		got := a.ask(t, "GET", "/admin/inflight?format=json", "")
-		if got.code != 200 || strings.Contains(got.body, `"command":`) || !strings.Contains(got.body, `"command_name": "echo"`) {
-			t.Errorf("%s: %d %s", name, got.code, got.body)
-		}
-		if got := a.ask(t, "POST", "/admin/inflight/1/abort", ""); got.code != 401 || !strings.Contains(got.body, "ADMIN_TOKEN") {
-			t.Errorf("%s: abort without the token: %d %s", name, got.code, got.body)
-		}
-		if got := a.ask(t, "GET", "/admin/inflight", "", "Authorization", "Bearer "+token); got.code != 200 || !strings.Contains(got.body, "sleep 300") {
-			t.Errorf("%s: with the token: %d %s", name, got.code, got.body)
 		}
 	}
-	if got := overTCP(t, w).ask(t, "POST", "/admin/inflight/1/abort?wait=20s", "", "Authorization", "Bearer "+token); got.code != 200 {
-		t.Errorf("abort with the token: %d %s", got.code, got.body)
-	}
-	s.WantEnd(t, 1, -1)
-}
-
-// A shell that was put into the sandbox from outside, as by kubectl exec, is an
-// operator's.
-func TestShellFromOutsideIsAnOperators(t *testing.T) {
-	_, s, w := attach(t, nil, relaytest.AsPID1())
-	s.Exec(t, 1, "echo begun; sleep 300", streaming)
-	s.WaitOutput(t, 1, "begun")
-	addr := strings.TrimPrefix(overTCP(t, w).base, "http://")
-	host, port, _ := net.SplitHostPort(addr)
-	script := "exec 3<>/dev/tcp/" + host + "/" + port + `; printf 'GET /admin/inflight HTTP/1.0\r\nHost: localhost\r\n\r\n' >&3; cat <&3`
-	out, err := exec.Command("nsenter", "-t", strconv.Itoa(w.DaemonPID(t)), "-p", "-m", "--", "bash", "-c", script).CombinedOutput()
-	if err != nil {
-		t.Skipf("no nsenter here: %v: %s", err, out)
-	}
-	if !strings.Contains(string(out), "sleep 300") {
-		t.Errorf("%s", out)
-	}
-	s.Abort(t, 1)
-	s.WantEnd(t, 1, -1)
 }
